@@ -1,0 +1,49 @@
+// State to bytes and back. An object describes its state once, in Archive(StateArchive&), and the same description
+// measures, saves and restores it:
+//   void Run::Archive(StateArchive& a) { a.Number(length_); a.Bytes(keys_, KeyBytes(length_)); }
+// When restoring, sizes read come from outside: what does not fit is an error, never a crash.
+#ifndef HEED_ENGINE_BASE_ARCHIVE_H_
+#define HEED_ENGINE_BASE_ARCHIVE_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "engine/base/memory.h"
+
+namespace heed {
+
+class StateArchive {
+ public:
+  static StateArchive Measuring();                          // counts bytes of memory held
+  static StateArchive Saving(std::string* out);             // appends
+  static StateArchive Restoring(std::string_view bytes);    // reads
+
+  bool restoring() const { return mode_ == Mode::kRestore; }
+
+  // Restoring: refuses a value outside [min, max].
+  void Number(int64_t& value, int64_t min, int64_t max);
+  // A buffer of which the first `used` bytes count. Restoring: the buffer must already have its size (Number() first).
+  void Bytes(Buffer& buffer, int64_t used);
+  void Bytes(void* data, int64_t size);
+
+  void Fail(absl::Status status);
+  // OK unless something failed; when restoring, also an error if bytes are left.
+  absl::Status Finish();
+  const absl::Status& status() const { return status_; }
+  int64_t measured() const { return measured_; }
+
+ private:
+  enum class Mode { kMeasure, kSave, kRestore };
+  explicit StateArchive(Mode mode) : mode_(mode) {}
+  Mode mode_;
+  int64_t measured_ = 0;
+  std::string* out_ = nullptr;
+  std::string_view in_;
+  absl::Status status_;
+};
+
+}  // namespace heed
+
+#endif  // HEED_ENGINE_BASE_ARCHIVE_H_

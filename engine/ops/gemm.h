@@ -1,0 +1,98 @@
+// Every product with weights: y = epilogue(x W' + b).
+//
+// The weights are packed once into panels of 64 outputs, the whole K of a panel together, as the micro-kernel reads
+// them. A call computes a tile of [rows, 64] in f32 (s32 for int8) and writes it out through the epilogue while it is hot.
+// The sum always runs in K's order in one piece, so a row's result does not depend on the rows beside it, on how many
+// there are, or on how many threads share the panels.
+#ifndef HEED_ENGINE_OPS_GEMM_H_
+#define HEED_ENGINE_OPS_GEMM_H_
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/base/memory.h"
+#include "engine/base/threads.h"
+#include "engine/tensor/tensor.h"
+
+namespace heed {
+
+// What a model computes in; chosen when it is loaded.
+//   kF32:  everything in float: the definition, within 1e-4 of the oracle.
+//   kBf16: products of bf16 numbers with f32 sums; activations between products are bf16, the residual stream, norms,
+//          softmax and recurrent states f32.
+//   kInt8: products of weights in int8 (a scale for each output) with activations in int8 (a scale for each row, found
+//          at run time); all else as kBf16 where the CPU has bf16 kernels, else as kF32.
+enum class Precision { kF32, kBf16, kInt8 };
+
+// "f32", "bf16", "int8"; "auto" is bf16 where the CPU has bf16 kernels, else f32. Anything else is an error.
+absl::StatusOr<Precision> ParsePrecision(std::string_view text);
+std::string_view Name(Precision precision);
+
+// What can be computed here: bf16 and int8 fall back to f32 where the CPU has no kernels for them.
+Precision Supported(Precision wanted);
+
+// The type of activations between products: kF32 for f32; kBf16 for bf16 and int8 where there are bf16 kernels.
+DType ActivationType(Precision precision);
+
+enum class Activation { kNone, kRelu, kGelu, kGeluTanh, kSilu };
+
+// The weights of one product, [out, in] in the file, packed. Const after Pack: shared by all threads.
+class PackedWeights {
+ public:
+  PackedWeights() = default;
+  // Several matrices side by side as one product: outputs of parts[0], then of parts[1], ... All have the same `in`.
+  // `bias` of a part may be empty (data == nullptr). Each part begins at a multiple of 16 of the packed outputs;
+  // offset(i) says where.
+  struct Part {
+    Tensor weight;  // [out, in], any float type
+    Tensor bias;    // [out] or empty
+  };
+  static PackedWeights Pack(const std::vector<Part>& parts, Precision precision);
+
+  // Two matrices of a gated feed-forward: y = activation(x gate' + b) * (x up' + c). Panels alternate, so that both tiles
+  // of the same outputs are hot together. offset and out are those of one of the two.
+  static PackedWeights PackGated(const Part& gate, const Part& up, Precision precision);
+
+  int64_t in() const { return in_; }
+  int64_t out() const { return out_; }                     // of all parts, gaps included
+  int64_t offset(int part) const { return offsets_[part]; }
+  bool gated() const { return gated_; }
+  Precision precision() const { return precision_; }
+  int64_t bytes() const;
+
+ private:
+  friend struct GemmAccess;
+  Precision precision_ = Precision::kF32;
+  bool gated_ = false;
+  int64_t in_ = 0, out_ = 0;
+  std::vector<int64_t> offsets_;
+  Buffer panels_, bias_, scales_, column_sums_;  // the last two for int8
+};
+
+// Activations as a product reads them: f32 or bf16 rows, or int8 rows with their scales (made by Quantize).
+// `rows.data` must be readable up to RoundRows(rows) rows.
+struct GemmInput {
+  Rows rows;                      // dtype kF32, kBf16, or kU8 (value + 128)
+  const float* scales = nullptr;  // [rows], kU8 only: number = (u8 - 128) * scale
+};
+
+// What becomes of a product's results.
+struct Epilogue {
+  Rows out;                                   // [rows, out] kF32 or kBf16
+  bool add = false;                           // out += instead of out =; f32 only. The residual connection
+  Activation activation = Activation::kNone;  // after the bias; of the gate in a gated product
+};
+
+// Computes all rows. The members of the team share the panels; no barrier inside: the caller puts one before anybody
+// reads `out`. Each member's scratch is its own.
+void Gemm(Team& team, const GemmInput& x, const PackedWeights& w, const Epilogue& epilogue, Scratch& scratch);
+
+// f32 or bf16 rows to int8 with a scale for each row (largest magnitude / 127), the form a product in kInt8 reads.
+// The members share the rows. `to.rows.data` [rows, cols rounded up to 64] u8, to.scales [rows].
+void Quantize(Team& team, const Rows& from, const Rows& to, float* scales);
+
+}  // namespace heed
+
+#endif  // HEED_ENGINE_OPS_GEMM_H_

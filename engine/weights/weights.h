@@ -1,0 +1,71 @@
+// A model's weights as they lie in its files: safetensors, mapped and checked, one file or several with an index.
+#ifndef HEED_ENGINE_WEIGHTS_WEIGHTS_H_
+#define HEED_ENGINE_WEIGHTS_WEIGHTS_H_
+
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/tensor/tensor.h"
+
+namespace heed {
+
+// Tensors by name. The data stays in the mapped files: this must outlive every Tensor it gave.
+// Thread-safe once loaded.
+class Weights {
+ public:
+  // FOLDER/model.safetensors, or FOLDER/model.safetensors.index.json with its shards. A hostile file is refused with a
+  // message that names the file and the tensor (reference/serving.md 2.3): nothing is trusted before it is checked, links
+  // that leave the folder are refused, and the size is checked again after mapping.
+  static absl::StatusOr<std::unique_ptr<Weights>> Load(const std::string& folder);
+  // One file.
+  static absl::StatusOr<std::unique_ptr<Weights>> LoadFile(const std::string& path);
+  // For tests: tensors whose data somebody else keeps.
+  static std::unique_ptr<Weights> Of(std::map<std::string, Tensor> tensors);
+  ~Weights();
+
+  const std::map<std::string, Tensor>& tensors() const { return tensors_; }
+  int64_t parameters() const;   // numbers in all tensors
+  int64_t bytes() const;        // of all tensors
+
+ private:
+  struct Mapping;
+  Weights();
+  absl::Status AddFile(const std::string& path);
+  std::map<std::string, Tensor> tensors_;
+  std::vector<std::unique_ptr<Mapping>> mappings_;
+};
+
+// The tensors below a name: (scope / "layers.3" / "attention").Get("q.weight", {768, 768}). A small value; copies refer to
+// the same weights. Remembers which tensors were asked for, so that a loader can refuse a file that has more.
+class WeightScope {
+ public:
+  explicit WeightScope(const Weights& weights);
+  WeightScope operator/(std::string_view name) const;
+
+  bool Has(std::string_view name) const;
+  // NOT_FOUND and INVALID_ARGUMENT messages name the tensor, its shape, and the shape wanted. -1 in `shape` fits any size.
+  // Only float types are given.
+  absl::StatusOr<Tensor> Get(std::string_view name, const std::vector<int64_t>& shape) const;
+  // As Get; an absent tensor gives one without data.
+  absl::StatusOr<Tensor> Optional(std::string_view name, const std::vector<int64_t>& shape) const;
+  // The numbers as float.
+  absl::StatusOr<std::vector<float>> Floats(std::string_view name, const std::vector<int64_t>& shape) const;
+
+  // An error that names the first tensor of the whole file nobody asked for.
+  absl::Status AllUsed() const;
+  std::string Path(std::string_view name) const;
+
+ private:
+  const Weights* weights_;
+  std::shared_ptr<std::set<std::string>> used_;
+  std::string prefix_;
+};
+
+}  // namespace heed
+
+#endif  // HEED_ENGINE_WEIGHTS_WEIGHTS_H_

@@ -1,0 +1,22 @@
+// Time as the server sees it: monotonic, and moved by hand in tests.
+#ifndef HEED_SERVER_CLOCK_H_
+#define HEED_SERVER_CLOCK_H_
+
+#include <chrono>
+
+namespace heed {
+
+using Time = std::chrono::steady_clock::time_point;
+using Duration = std::chrono::steady_clock::duration;
+inline constexpr Time kNever = Time::max();
+
+class Clock {
+ public:
+  virtual ~Clock() = default;
+  virtual Time Now() const = 0;
+  static const Clock& Real();  // std::chrono::steady_clock
+};
+
+}  // namespace heed
+
+#endif  // HEED_SERVER_CLOCK_H_
