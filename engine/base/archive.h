@@ -1,5 +1,5 @@
-// State to bytes and back. An object describes its state once, in Archive(StateArchive&), and the same description
-// measures, saves and restores it:
+// State to bytes and back. An object describes its state once, in Archive(StateArchive&), and the same
+// description measures, saves and restores it:
 //   void Run::Archive(StateArchive& a) { a.Number(length_); a.Bytes(keys_, KeyBytes(length_)); }
 // When restoring, sizes read come from outside: what does not fit is an error, never a crash.
 #ifndef HEED_ENGINE_BASE_ARCHIVE_H_
@@ -16,15 +16,16 @@ namespace heed {
 
 class StateArchive {
  public:
-  static StateArchive Measuring();                          // counts bytes of memory held
-  static StateArchive Saving(std::string* out);             // appends
-  static StateArchive Restoring(std::string_view bytes);    // reads
+  static StateArchive Measuring();                        // counts bytes of memory held
+  static StateArchive Saving(std::string* out);           // appends
+  static StateArchive Restoring(std::string_view bytes);  // reads
 
   bool restoring() const { return mode_ == Mode::kRestore; }
 
-  // Restoring: refuses a value outside [min, max].
+  // Restoring: refuses a value outside [min, max], and then leaves `value` as it was.
   void Number(int64_t& value, int64_t min, int64_t max);
-  // A buffer of which the first `used` bytes count. Restoring: the buffer must already have its size (Number() first).
+  // A buffer of which the first `used` bytes are saved; measuring counts the whole of it. Restoring: the
+  // buffer must already have its size (Number() first). After a failure nothing is read any more.
   void Bytes(Buffer& buffer, int64_t used);
   void Bytes(void* data, int64_t size);
 

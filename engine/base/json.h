@@ -1,5 +1,6 @@
-// Reading options from JSON objects, strictly: a wrong type, a number out of range or an unknown key is an error that
-// names the key, the value and the limit. Errors are collected: read all fields, then ask Finish().
+// Reading options from JSON objects, strictly: a wrong type, a number out of range or an unknown key is an
+// error that names the key, the value and the limit. Errors are collected: read all fields, then ask
+// Finish().
 #ifndef HEED_ENGINE_BASE_JSON_H_
 #define HEED_ENGINE_BASE_JSON_H_
 
@@ -16,11 +17,15 @@ namespace heed {
 
 using Json = nlohmann::json;
 
-// Text to JSON. Refuses duplicate keys in an object, depth beyond max_depth, invalid UTF-8, trailing text, and anything
-// that is not JSON; the message begins with `what` ("config.json").
+// Text to JSON. Refuses duplicate keys in an object, depth beyond max_depth, invalid UTF-8, trailing text,
+// and anything that is not JSON; the message begins with `what` ("config.json").
 absl::StatusOr<Json> ParseJson(std::string_view text, std::string_view what, int max_depth = 32);
 
-// One object's fields. Every getter remembers its key as known and the first error, and then returns its default.
+// A value as a message shows it: as JSON, ASCII, 60 characters at most.
+std::string Shown(const Json& value);
+
+// One object's fields. Every getter remembers its key as known and the first error, and then returns its
+// default.
 class JsonFields {
  public:
   // `where` begins messages: "config.json: layers[3].attention". `object` must outlive this.
@@ -38,7 +43,7 @@ class JsonFields {
   const Json& Raw(std::string_view key);
   void Ignore(std::string_view key);  // known, but of no effect
 
-  void Fail(std::string message);     // adds an error: "WHERE: MESSAGE"
+  void Fail(std::string message);  // adds an error: "WHERE: MESSAGE"
   const std::string& where() const { return where_; }
 
   // The first error; if there is none, unknown keys are one.
@@ -46,6 +51,8 @@ class JsonFields {
 
  private:
   const Json* Find(std::string_view key);
+  std::string Name(std::string_view key) const;
+  void FailField(std::string_view key, std::string_view message);  // adds an error: "WHERE: KEYMESSAGE"
   const Json& object_;
   std::string where_;
   std::set<std::string, std::less<>> known_;

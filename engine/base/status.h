@@ -2,24 +2,32 @@
 #ifndef HEED_ENGINE_BASE_STATUS_H_
 #define HEED_ENGINE_BASE_STATUS_H_
 
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 
 namespace heed {
+
+// Debian's absl::string_view is a type of its own, which StrCat takes and std's it does not.
+template <typename Part>
+const Part& ForStrCat(const Part& part) { return part; }
+inline absl::string_view ForStrCat(std::string_view part) { return {part.data(), part.size()}; }
 
 // Cat("input has ", 7, " tokens"): the text of a message.
 template <typename... Parts>
 std::string Cat(const Parts&... parts) {
-  return absl::StrCat(parts...);
+  return absl::StrCat(ForStrCat(parts)...);
 }
 
 // INVALID_ARGUMENT with the joined parts as its message: the caller's mistake, named.
 template <typename... Parts>
 absl::Status Invalid(const Parts&... parts) {
-  return absl::InvalidArgumentError(absl::StrCat(parts...));
+  return absl::InvalidArgumentError(Cat(parts...));
 }
 
 }  // namespace heed

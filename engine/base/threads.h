@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "absl/functional/function_ref.h"
 
@@ -18,6 +19,8 @@ namespace heed {
 // CPUs this process may use: the smaller of its affinity mask and its cgroup's CPU quota (v2 or v1,
 // rounded up), at least 1. The host's number of cores does not count.
 int AvailableCpus();
+// The quota alone, INT_MAX without one. `root` is prepended to /proc and /sys, for tests.
+int QuotaCpus(const std::string& root);
 
 struct Range {
   int64_t begin = 0;

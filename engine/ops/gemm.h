@@ -56,7 +56,7 @@ class PackedWeights {
   static PackedWeights PackGated(const Part& gate, const Part& up, Precision precision);
 
   int64_t in() const { return in_; }
-  int64_t out() const { return out_; }                     // of all parts, gaps included
+  int64_t out() const { return out_; }  // of all parts, gaps between them included, none after the last
   int64_t offset(int part) const { return offsets_[part]; }
   bool gated() const { return gated_; }
   Precision precision() const { return precision_; }

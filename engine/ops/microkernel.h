@@ -46,6 +46,7 @@ class MicroKernel {
   explicit MicroKernel(const Shape& shape);
   void* brgemm_;  // dnnl_brgemm_t, never freed
   bool tiles_;    // AMX: the thread's tile configuration is set before the first call and between kernels
+  size_t scratchpad_bytes_ = 0;
 };
 
 // Rows to compute for `rows` wanted: exact up to 8, from there the next multiple of 8 (as fast, and a third of the

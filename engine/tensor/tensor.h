@@ -36,6 +36,8 @@ std::string ShapeText(const std::vector<int64_t>& shape);  // "[768, 3072]"
 
 // The numbers as float, whatever float type the tensor has (f64, f32, bf16, f16).
 std::vector<float> ToFloats(const Tensor& tensor);
+// Of them, `count` from the number `begin` on: a large matrix is converted row by row.
+void ToFloats(const Tensor& tensor, int64_t begin, int64_t count, float* out);
 
 // Rows of activations of one type with a distance between them; what the operations read and write.
 // `stride` counts numbers, not bytes.

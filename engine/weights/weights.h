@@ -1,7 +1,9 @@
-// A model's weights as they lie in its files: safetensors, mapped and checked, one file or several with an index.
+// A model's weights as they lie in its files: safetensors, mapped and checked, one file or several with an
+// index.
 #ifndef HEED_ENGINE_WEIGHTS_WEIGHTS_H_
 #define HEED_ENGINE_WEIGHTS_WEIGHTS_H_
 
+#include <list>
 #include <map>
 #include <memory>
 #include <set>
@@ -10,6 +12,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "engine/base/file.h"
+#include "engine/base/memory.h"
 #include "engine/tensor/tensor.h"
 
 namespace heed {
@@ -18,38 +22,42 @@ namespace heed {
 // Thread-safe once loaded.
 class Weights {
  public:
-  // FOLDER/model.safetensors, or FOLDER/model.safetensors.index.json with its shards. A hostile file is refused with a
-  // message that names the file and the tensor (reference/serving.md 2.3): nothing is trusted before it is checked, links
-  // that leave the folder are refused, and the size is checked again after mapping.
+  // FOLDER/model.safetensors, or FOLDER/model.safetensors.index.json with its shards. A hostile file is
+  // refused with a message that names the file and the tensor (reference/serving.md 2.3): nothing is trusted
+  // before it is checked, links that leave the folder are refused, and the size is checked again after
+  // mapping.
   static absl::StatusOr<std::unique_ptr<Weights>> Load(const std::string& folder);
   // One file.
   static absl::StatusOr<std::unique_ptr<Weights>> LoadFile(const std::string& path);
   // For tests: tensors whose data somebody else keeps.
   static std::unique_ptr<Weights> Of(std::map<std::string, Tensor> tensors);
-  ~Weights();
 
   const std::map<std::string, Tensor>& tensors() const { return tensors_; }
-  int64_t parameters() const;   // numbers in all tensors
-  int64_t bytes() const;        // of all tensors
+  int64_t parameters() const;  // numbers in all tensors
+  int64_t bytes() const;       // of all tensors
 
  private:
-  struct Mapping;
-  Weights();
-  absl::Status AddFile(const std::string& path);
+  Weights() = default;
+  // With an index, exactly the tensors that it lists in `file`.
+  absl::Status AddFile(const std::string& folder, const std::string& file,
+                       const std::map<std::string, std::string>* index);
+  const void* AlignedCopy(const Tensor& tensor);
   std::map<std::string, Tensor> tensors_;
-  std::vector<std::unique_ptr<Mapping>> mappings_;
+  std::vector<MappedFile> files_;
+  std::list<Buffer> copies_;  // of tensors that their file put at odd addresses
 };
 
-// The tensors below a name: (scope / "layers.3" / "attention").Get("q.weight", {768, 768}). A small value; copies refer to
-// the same weights. Remembers which tensors were asked for, so that a loader can refuse a file that has more.
+// The tensors below a name: (scope / "layers.3" / "attention").Get("q.weight", {768, 768}). A small value;
+// copies refer to the same weights. Remembers which tensors were asked for, so that a loader can refuse a
+// file that has more.
 class WeightScope {
  public:
   explicit WeightScope(const Weights& weights);
   WeightScope operator/(std::string_view name) const;
 
   bool Has(std::string_view name) const;
-  // NOT_FOUND and INVALID_ARGUMENT messages name the tensor, its shape, and the shape wanted. -1 in `shape` fits any size.
-  // Only float types are given.
+  // NOT_FOUND and INVALID_ARGUMENT messages name the tensor, its shape, and the shape wanted. -1 in `shape`
+  // fits any size. Only float types are given.
   absl::StatusOr<Tensor> Get(std::string_view name, const std::vector<int64_t>& shape) const;
   // As Get; an absent tensor gives one without data.
   absl::StatusOr<Tensor> Optional(std::string_view name, const std::vector<int64_t>& shape) const;

@@ -1,0 +1,146 @@
+#include "client/cli/arguments.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "absl/strings/str_format.h"
+
+namespace heed {
+namespace {
+
+// Letters to change, insert or leave out on the way from one word to the other (Levenshtein 1966).
+size_t Distance(std::string_view from, std::string_view to) {
+  std::vector<size_t> row(to.size() + 1);
+  std::iota(row.begin(), row.end(), 0);
+  for (size_t i = 1; i <= from.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i;
+    for (size_t j = 1; j <= to.size(); ++j) {
+      const size_t changed = diagonal + (from[i - 1] != to[j - 1]);
+      diagonal = row[j];
+      row[j] = std::min({changed, row[j] + 1, row[j - 1] + 1});
+    }
+  }
+  return row.back();
+}
+
+std::string WithUnderscores(std::string_view name) {
+  std::string result(name);
+  std::replace(result.begin(), result.end(), '-', '_');
+  return result;
+}
+
+std::string LimitsText(Limits limits) {
+  if (std::isinf(limits.min) && std::isinf(limits.max)) return "";
+  if (std::isinf(limits.max)) return Cat(" of at least ", limits.min);
+  return Cat(" of ", limits.min, " to ", limits.max);
+}
+
+}  // namespace
+
+std::string_view Nearest(std::string_view typed, const std::vector<std::string_view>& names) {
+  std::string_view best;
+  size_t least = 1 + std::max<size_t>(1, typed.size() / 3);
+  for (const std::string_view name : names) {
+    const size_t distance = Distance(typed, name);
+    if (distance >= least) continue;
+    least = distance;
+    best = name;
+  }
+  return best;
+}
+
+absl::Status WrongValue(std::string_view name, std::string_view text, std::string_view kind, Limits limits) {
+  return Invalid("--", name, "=", text, ": must be ", kind, LimitsText(limits));
+}
+
+Arguments::Arguments(std::string command, std::string usage, std::string summary, std::vector<std::string> words)
+    : command_(std::move(command)), usage_(std::move(usage)), summary_(std::move(summary)), words_(std::move(words)) {
+  Flag("help", &help_, "this text");
+}
+
+void Arguments::Flag(std::string_view name, std::vector<std::string>* values, std::string_view help) {
+  auto set = [values](std::string_view text) {
+    values->emplace_back(text);
+    return absl::OkStatus();
+  };
+  flags_.push_back({std::string(name), Cat(help, "; may be given more than once"), "", false, set});
+}
+
+std::optional<int> Arguments::Parse(Terminal& terminal, size_t max_texts) {
+  absl::Status status = TakeAll();
+  if (status.ok() && help_) {
+    terminal.out << Help();
+    return Finish(terminal, kDone);
+  }
+  if (status.ok() && texts_.size() > max_texts) {
+    status = Invalid("'", texts_[max_texts], "' is one word too many: usage: heed ", command_, " ", usage_);
+  }
+  if (!status.ok()) return FailUsage(terminal, command_, status);
+  return std::nullopt;
+}
+
+int Arguments::Wrong(Terminal& terminal, std::string_view message) const {
+  return FailUsage(terminal, command_, Invalid(message));
+}
+
+absl::Status Arguments::TakeAll() {
+  for (size_t i = 0; i < words_.size(); ++i) {
+    const std::string& word = words_[i];
+    if (word == "--") {
+      texts_.insert(texts_.end(), words_.begin() + i + 1, words_.end());
+      return absl::OkStatus();
+    }
+    if (word.size() < 2 || word[0] != '-') {
+      texts_.push_back(word);
+      continue;
+    }
+    bool used_next = false;
+    RETURN_IF_ERROR(TakeFlag(word, i + 1 < words_.size() ? &words_[i + 1] : nullptr, &used_next));
+    i += used_next;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Arguments::TakeFlag(std::string_view word, const std::string* next, bool* used_next) {
+  const size_t equals = word.find('=');
+  const std::string name = WithUnderscores(word.substr(2, equals == word.npos ? equals : equals - 2));
+  const Entry* flag = word[1] == '-' ? Find(name) : nullptr;
+  if (flag != nullptr && equals != word.npos) return flag->set(word.substr(equals + 1));
+  if (flag != nullptr && flag->is_bool) return flag->set("true");
+  if (flag != nullptr) {
+    if (next == nullptr || next->starts_with("--")) return Invalid("--", name, " needs a value: --", name, "=...");
+    *used_next = true;
+    return flag->set(*next);
+  }
+  const Entry* denied = name.starts_with("no") && equals == word.npos ? Find(name.substr(2)) : nullptr;
+  if (denied != nullptr && denied->is_bool) return denied->set("false");
+  return Unknown(word.substr(0, equals), WithUnderscores(word.substr(word[1] == '-' ? 2 : 1, equals)));
+}
+
+const Arguments::Entry* Arguments::Find(std::string_view name) const {
+  for (const Entry& flag : flags_) {
+    if (flag.name == name) return &flag;
+  }
+  return nullptr;
+}
+
+absl::Status Arguments::Unknown(std::string_view word, std::string_view name) const {
+  std::vector<std::string_view> names;
+  for (const Entry& flag : flags_) names.push_back(flag.name);
+  const std::string_view nearest = Nearest(name, names);
+  if (!nearest.empty()) return Invalid("there is no flag ", word, "; did you mean --", nearest, "?");
+  return Invalid("there is no flag ", word, " (a text that begins with '-' goes after --)");
+}
+
+std::string Arguments::Help() const {
+  std::string help = Cat("heed ", command_, " ", usage_, "\n\n", summary_, "\n\n");
+  for (const Entry& flag : flags_) {
+    const bool shows = !flag.fallback.empty() && !flag.is_bool;
+    const std::string fallback = shows ? Cat(" (default ", flag.fallback, ")") : "";
+    absl::StrAppendFormat(&help, "  --%-18s %s%s\n", flag.name, flag.help, fallback);
+  }
+  return help;
+}
+
+}  // namespace heed

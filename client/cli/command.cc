@@ -1,0 +1,56 @@
+#include "client/cli/command.h"
+
+#include "absl/strings/str_format.h"
+
+namespace heed {
+namespace {
+
+const Command* Find(std::span<const Command> commands, std::string_view name) {
+  for (const Command& command : commands) {
+    if (command.name == name) return &command;
+  }
+  return nullptr;
+}
+
+int Run(const Command& command, std::vector<std::string> words, Terminal& terminal) {
+  Arguments arguments(std::string(command.name), std::string(command.usage), std::string(command.summary),
+                      std::move(words));
+  return command.run(arguments, terminal);
+}
+
+std::string Table(std::span<const Command> commands) {
+  std::string text = "heed COMMAND [flags] [texts]\n\n";
+  for (const Command& command : commands) absl::StrAppendFormat(&text, "  %-10s %s\n", command.name, command.summary);
+  return text + "\n`heed help COMMAND` lists its flags\n";
+}
+
+int UnknownCommand(std::span<const Command> commands, std::string_view typed, Terminal& terminal) {
+  std::vector<std::string_view> names;
+  for (const Command& command : commands) names.push_back(command.name);
+  const std::string_view nearest = Nearest(typed, names);
+  terminal.err << "heed: there is no command '" << OneLine(typed) << "'";
+  if (!nearest.empty()) terminal.err << "; did you mean '" << nearest << "'?";
+  terminal.err << "\n`heed help` lists the commands\n";
+  return kUsage;
+}
+
+}  // namespace
+
+int RunCommand(std::span<const Command> commands, const std::vector<std::string>& words, Terminal& terminal) {
+  if (words.empty()) {
+    terminal.err << Table(commands);
+    return kUsage;
+  }
+  const bool help = words[0] == "help" || words[0] == "--help" || words[0] == "-h";
+  if (help && words.size() == 1) {
+    terminal.out << Table(commands);
+    return Finish(terminal, kDone);
+  }
+  const std::string& name = words[help ? 1 : 0];
+  const Command* command = Find(commands, name);
+  if (command == nullptr) return UnknownCommand(commands, name, terminal);
+  if (help) return Run(*command, {"--help"}, terminal);
+  return Run(*command, {words.begin() + 1, words.end()}, terminal);
+}
+
+}  // namespace heed

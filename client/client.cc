@@ -1,0 +1,183 @@
+#include "client/client.h"
+
+#include <condition_variable>
+#include <mutex>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "client/grpc_status.h"
+#include "engine/base/status.h"
+#include "grpc/health/v1/health.grpc.pb.h"
+#include "grpcpp/create_channel.h"
+#include "grpcpp/security/credentials.h"
+#include "heed/v1/heed.grpc.pb.h"
+
+namespace heed {
+
+struct Client::Connection {
+  std::string address;
+  ClientOptions options;
+  std::shared_ptr<grpc::Channel> channel;
+  std::unique_ptr<v1::Inference::Stub> inference = v1::Inference::NewStub(channel);
+  std::unique_ptr<v1::Models::Stub> models = v1::Models::NewStub(channel);
+  std::unique_ptr<grpc::health::v1::Health::Stub> health = grpc::health::v1::Health::NewStub(channel);
+
+  // Makes the call, again while the server asks for it. `attempt` says, with its answer, whether another may follow.
+  struct Attempt {
+    grpc::Status status;
+    bool repeatable = true;
+  };
+  absl::Status Call(absl::Duration timeout, const std::stop_token& stop,
+                    absl::FunctionRef<Attempt(grpc::ClientContext&)> attempt) const;
+
+  // Call() for methods of one request and one answer.
+  template <typename Stub, typename Request, typename Response>
+  absl::StatusOr<Response> Unary(grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*),
+                                 const std::unique_ptr<Stub>& stub, const Request& request,
+                                 const CallOptions& call) const;
+
+  absl::Status Explain(const grpc::Status& status, absl::Duration timeout) const;
+};
+
+namespace {
+
+absl::Status CheckAddress(std::string_view address) {
+  if (absl::StartsWith(absl::string_view(address.data(), address.size()), "unix:") && address.size() > 5) return {};
+  const size_t colon = address.rfind(':');
+  int port = 0;
+  if (colon != std::string_view::npos && colon > 0 &&
+      absl::SimpleAtoi(absl::string_view(address.data() + colon + 1, address.size() - colon - 1), &port) && port >= 1 &&
+      port <= 65535) {
+    return {};
+  }
+  return Invalid("address '", address, "' is not HOST:PORT with a port of 1 to 65535, nor unix:PATH");
+}
+
+absl::Status CheckOptions(const ClientOptions& options) {
+  if (options.timeout <= absl::ZeroDuration()) {
+    return Invalid("timeout is ", absl::FormatDuration(options.timeout), ", must be above 0");
+  }
+  if (options.max_attempts < 1) return Invalid("max_attempts is ", options.max_attempts, ", must be at least 1");
+  if (options.max_response_bytes < 1) {
+    return Invalid("max_response_bytes is ", options.max_response_bytes, ", must be at least 1");
+  }
+  return {};
+}
+
+// Waits; false if told to stop before the time was over.
+bool Pause(absl::Duration duration, const std::stop_token& stop) {
+  std::mutex mutex;
+  std::condition_variable_any changed;
+  std::unique_lock lock(mutex);
+  changed.wait_for(lock, stop, absl::ToChronoNanoseconds(duration), [] { return false; });
+  return !stop.stop_requested();
+}
+
+}  // namespace
+
+absl::StatusOr<Client> Client::Connect(std::string_view address, const ClientOptions& options) {
+  RETURN_IF_ERROR(CheckAddress(address));
+  RETURN_IF_ERROR(CheckOptions(options));
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(options.max_response_bytes);
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  std::string target(address);
+  auto channel = grpc::CreateCustomChannel(target, grpc::InsecureChannelCredentials(), arguments);
+  return Client(std::shared_ptr<const Connection>(new Connection{std::move(target), options, std::move(channel)}));
+}
+
+absl::Status Client::Connection::Call(absl::Duration timeout, const std::stop_token& stop,
+                                      absl::FunctionRef<Attempt(grpc::ClientContext&)> attempt) const {
+  if (timeout <= absl::ZeroDuration()) return Invalid("timeout is ", absl::FormatDuration(timeout), ", must be above 0");
+  const absl::Time deadline = absl::Now() + timeout;
+  for (int attempts = 1;; ++attempts) {
+    grpc::ClientContext context;
+    if (deadline != absl::InfiniteFuture()) context.set_deadline(absl::ToChronoTime(deadline));
+    std::stop_callback cancel(stop, [&] { context.TryCancel(); });
+    const auto [status, repeatable] = attempt(context);
+    if (status.ok()) return absl::OkStatus();
+    const std::optional<absl::Duration> wait = RetryAfter(context);
+    if (!wait || !repeatable || attempts == options.max_attempts || absl::Now() + *wait >= deadline) {
+      return Explain(status, timeout);
+    }
+    if (!Pause(*wait, stop)) return absl::CancelledError("stopped while waiting to try again");
+  }
+}
+
+// Two errors come from gRPC and not from the server, and their words say neither where nor how long.
+absl::Status Client::Connection::Explain(const grpc::Status& status, absl::Duration timeout) const {
+  const grpc_connectivity_state state = channel->GetState(false);
+  if (status.error_code() == grpc::UNAVAILABLE && state == GRPC_CHANNEL_TRANSIENT_FAILURE) {
+    return absl::UnavailableError(Cat("no server at ", address, ": start one with `heed serve`"));
+  }
+  if (status.error_code() == grpc::DEADLINE_EXCEEDED && status.error_message() == "Deadline Exceeded") {
+    const std::string_view what = state == GRPC_CHANNEL_READY ? "no answer from " : "no connection to ";
+    return absl::DeadlineExceededError(Cat(what, address, " within ", absl::FormatDuration(timeout)));
+  }
+  return FromGrpc(status);
+}
+
+template <typename Stub, typename Request, typename Response>
+absl::StatusOr<Response> Client::Connection::Unary(
+    grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*), const std::unique_ptr<Stub>& stub,
+    const Request& request, const CallOptions& call) const {
+  Response response;
+  RETURN_IF_ERROR(Call(call.timeout.value_or(options.timeout), call.stop, [&](grpc::ClientContext& context) {
+    return Attempt{((*stub).*method)(&context, request, &response)};
+  }));
+  return response;
+}
+
+absl::StatusOr<v1::ClassifyResponse> Client::Classify(const v1::ClassifyRequest& request,
+                                                      const CallOptions& options) const {
+  return connection_->Unary(&v1::Inference::Stub::Classify, connection_->inference, request, options);
+}
+
+absl::StatusOr<v1::EmbedResponse> Client::Embed(const v1::EmbedRequest& request, const CallOptions& options) const {
+  return connection_->Unary(&v1::Inference::Stub::Embed, connection_->inference, request, options);
+}
+
+absl::StatusOr<v1::ScoreResponse> Client::Score(const v1::ScoreRequest& request, const CallOptions& options) const {
+  return connection_->Unary(&v1::Inference::Stub::Score, connection_->inference, request, options);
+}
+
+absl::StatusOr<v1::FillResponse> Client::Fill(const v1::FillRequest& request, const CallOptions& options) const {
+  return connection_->Unary(&v1::Inference::Stub::Fill, connection_->inference, request, options);
+}
+
+absl::Status Client::Generate(const v1::GenerateRequest& request,
+                              absl::FunctionRef<void(const v1::GenerateEvent&)> on_event,
+                              const CallOptions& options) const {
+  const absl::Duration timeout = options.timeout.value_or(absl::InfiniteDuration());
+  return connection_->Call(timeout, options.stop, [&](grpc::ClientContext& context) {
+    auto stream = connection_->inference->Generate(&context, request);
+    v1::GenerateEvent event;
+    bool begun = false;
+    while (stream->Read(&event)) {
+      begun = true;
+      on_event(event);
+    }
+    return Connection::Attempt{stream->Finish(), !begun};
+  });
+}
+
+absl::StatusOr<v1::ListResponse> Client::List(const CallOptions& options) const {
+  return connection_->Unary(&v1::Models::Stub::List, connection_->models, v1::ListRequest(), options);
+}
+
+absl::StatusOr<v1::ModelDescription> Client::Describe(const v1::DescribeRequest& request,
+                                                      const CallOptions& options) const {
+  return connection_->Unary(&v1::Models::Stub::Describe, connection_->models, request, options);
+}
+
+absl::StatusOr<grpc::health::v1::HealthCheckResponse::ServingStatus> Client::Health(std::string_view name,
+                                                                                   const CallOptions& options) const {
+  grpc::health::v1::HealthCheckRequest request;
+  request.set_service(std::string(name));
+  ASSIGN_OR_RETURN(auto response, connection_->Unary(&grpc::health::v1::Health::Stub::Check, connection_->health,
+                                                     request, options));
+  return response.status();
+}
+
+}  // namespace heed

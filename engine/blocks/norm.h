@@ -1,0 +1,40 @@
+// The norm of a sublayer or of a whole stack, and where it stands.
+#ifndef HEED_ENGINE_BLOCKS_NORM_H_
+#define HEED_ENGINE_BLOCKS_NORM_H_
+
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/tensor/tensor.h"
+#include "engine/weights/weights.h"
+
+namespace heed {
+
+// kPre: x + f(norm(x)) (Xiong et al. 2020); kPost: norm(x + f(x)) (Vaswani et al. 2017); kResPost: x + norm(f(x))
+// (Liu et al. 2022, Swin V2).
+enum class NormPlacement { kPre, kPost, kResPost };
+
+enum class NormType { kLayer, kRms };
+
+struct NormOptions {
+  NormPlacement placement = NormPlacement::kPre;
+  NormType type = NormType::kLayer;
+  float eps = 1e-5f;  // added to the variance (mean square), inside the root
+};
+
+class Norm {
+ public:
+  // scope/weight [width], and scope/bias [width] for a layer norm.
+  static absl::StatusOr<Norm> Load(const WeightScope& scope, int64_t width, const NormOptions& options);
+  // y = norm(x); y may be x itself.
+  void Apply(Matrix<const float> x, const Rows& y) const;
+
+ private:
+  NormType type_ = NormType::kLayer;
+  float eps_ = 0;
+  std::vector<float> weight_, bias_;
+};
+
+}  // namespace heed
+
+#endif  // HEED_ENGINE_BLOCKS_NORM_H_

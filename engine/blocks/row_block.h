@@ -1,0 +1,79 @@
+// What a row program works in. All of a Transformer but attention is row-wise, so between two attentions everything
+// (output projection, residual, norm, feed-forward, norm, the next projections) runs back to back on a block of rows
+// while the block is in the cache. The same program text runs as a team of one on many blocks, or as one team of all
+// threads on few rows: every operation here shares its work among the team and ends with a barrier.
+#ifndef HEED_ENGINE_BLOCKS_ROW_BLOCK_H_
+#define HEED_ENGINE_BLOCKS_ROW_BLOCK_H_
+
+#include <cstdint>
+
+#include "engine/base/memory.h"
+#include "engine/base/threads.h"
+#include "engine/ops/gemm.h"
+#include "engine/tensor/tensor.h"
+
+namespace heed {
+
+// The most rows of a block: large enough that a weight panel is read often enough, small enough for the cache.
+inline constexpr int64_t kMaxBlockRows = 192;
+
+// Numbers from one row to the next: whole cache lines, and not a multiple of 2 KiB, where rows would fight for the same
+// sets of the cache.
+int64_t RowStride(int64_t cols, DType dtype);
+
+// A buffer of rows with room for the micro-kernel's rounding.
+class RowBuffer {
+ public:
+  RowBuffer() = default;
+  RowBuffer(int64_t rows, int64_t cols, DType dtype);
+  const Rows& rows() const { return rows_; }
+  Rows First(int64_t count) const { return rows_.Slice(0, count); }
+  int64_t bytes() const { return static_cast<int64_t>(buffer_.size()); }
+
+ private:
+  Buffer buffer_;
+  Rows rows_;
+};
+
+// Widths that a model's programs need between products.
+struct BlockWidths {
+  int64_t width = 0;   // of the residual stream
+  int64_t hidden = 0;  // widest feed-forward
+  int64_t reads = 0;   // widest input of any product
+};
+
+// The intermediate rows of one block; a thread's own, or the whole team's. Reused by every program.
+struct BlockBuffers {
+  BlockBuffers(const BlockWidths& widths, Precision precision);
+  RowBuffer input;      // activation type: what a sublayer's first product reads
+  RowBuffer hidden;     // activation type: inside the feed-forward
+  RowBuffer result;     // f32: a sublayer's result before its norm ("res_post")
+  RowBuffer quantized;  // int8 of what a product reads
+  Buffer scales;        // of `quantized`, a float a row
+  int64_t bytes() const;
+};
+
+// One block of the batch's rows, as one member of the team sees it.
+struct RowBlock {
+  Team& team;
+  Scratch& scratch;       // this member's
+  BlockBuffers& buffers;  // the team's
+  Matrix<float> x;        // the residual stream: the block's rows of the whole batch
+
+  int64_t rows() const { return x.rows; }
+};
+
+// epilogue(in W' + b) for the block's rows.
+void Linear(RowBlock& block, const Rows& in, const PackedWeights& weights, const Epilogue& epilogue);
+
+// f(first, count) for this member's share of the block's rows, then a barrier.
+template <typename F>
+void ForRows(RowBlock& block, F f) {
+  Range share = block.team.Share(block.rows());
+  if (share.size() > 0) f(share.begin, share.size());
+  block.team.Barrier();
+}
+
+}  // namespace heed
+
+#endif  // HEED_ENGINE_BLOCKS_ROW_BLOCK_H_

@@ -1,0 +1,75 @@
+// The two halves of a Transformer layer as row programs: Open() makes what a sublayer reads, Close() brings its result
+// back into the residual stream, as the norm's placement says.
+#ifndef HEED_ENGINE_BLOCKS_SUBLAYER_H_
+#define HEED_ENGINE_BLOCKS_SUBLAYER_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
+#include "engine/attention/attention.h"
+#include "engine/blocks/feed_forward.h"
+#include "engine/blocks/norm.h"
+#include "engine/blocks/row_block.h"
+
+namespace heed {
+
+// A residual connection with its norm.
+class Residual {
+ public:
+  static absl::StatusOr<Residual> Load(const WeightScope& norm_scope, int64_t width, const NormOptions& options);
+
+  // What the sublayer reads: norm(x) with kPre, else x; in the activation type.
+  Rows Open(RowBlock& block) const;
+  // f writes the sublayer's result through the epilogue's out and add (a product's last step).
+  void Close(RowBlock& block, absl::FunctionRef<void(const Epilogue&)> f) const;
+
+ private:
+  NormPlacement placement_ = NormPlacement::kPre;
+  Norm norm_;
+};
+
+// An attention with its products, its output projection and its residual. Const and thread-safe.
+class AttentionSublayer {
+ public:
+  // Tensors: norm_scope/{weight,bias}; scope/{o and the variant's own}.
+  static absl::StatusOr<AttentionSublayer> Load(std::unique_ptr<Attention> attention, const WeightScope& scope,
+                                                const WeightScope& norm_scope, int64_t width, const NormOptions& norm,
+                                                Precision precision);
+
+  // Before the attention: norm, then all products of the input side by side into `products` [rows, products_width].
+  void Open(RowBlock& block, const Rows& products) const;
+  // After it: o(attended) into the residual stream. attended [rows, attention().out_width()].
+  void Close(RowBlock& block, const Rows& attended) const;
+
+  const Attention& attention() const { return *attention_; }
+  int64_t products_width() const { return products_.out(); }
+  // The columns of product p of `products`, for Attention::Extend.
+  std::vector<Rows> Split(const Rows& products) const;
+  int64_t weight_bytes() const { return products_.bytes() + output_.bytes(); }
+  double multiply_adds() const;  // a row, products only
+
+ private:
+  std::unique_ptr<Attention> attention_;
+  Residual residual_;
+  PackedWeights products_, output_;
+};
+
+// A feed-forward with its residual. Const and thread-safe.
+class FeedForwardSublayer {
+ public:
+  static absl::StatusOr<FeedForwardSublayer> Load(std::unique_ptr<FeedForward> feed_forward, const WeightScope& norm_scope,
+                                                  int64_t width, const NormOptions& norm);
+  void Run(RowBlock& block) const;
+  const FeedForward& feed_forward() const { return *feed_forward_; }
+
+ private:
+  std::unique_ptr<FeedForward> feed_forward_;
+  Residual residual_;
+};
+
+}  // namespace heed
+
+#endif  // HEED_ENGINE_BLOCKS_SUBLAYER_H_

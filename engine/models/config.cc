@@ -1,0 +1,159 @@
+#include "engine/models/config.h"
+
+#include <limits>
+
+#include "engine/base/status.h"
+
+namespace heed {
+namespace {
+
+constexpr int64_t kMaxWidth = 1 << 16;
+constexpr int64_t kMaxVocabulary = 1 << 24;
+constexpr int64_t kMaxLayers = 1024;
+constexpr int64_t kMaxPositions = int64_t{1} << 31;
+constexpr int64_t kMaxLabels = 1 << 20;
+
+// Written by Hugging Face's tools or repeated from elsewhere; no number depends on them. Whether biases and a head of its
+// own are there, the weights' file says.
+constexpr const char* kWithoutEffect[] = {"architectures", "transformers_version", "torch_dtype", "dtype", "_name_or_path",
+                                          "attention_bias", "tie_word_embeddings", "label2id", "decoder_start_token_id"};
+
+void ReadShape(JsonFields& fields, ModelConfig& config) {
+  std::string architecture = fields.Choice("architecture", {"encoder", "decoder", "encoder-decoder"});
+  if (!fields.Has("architecture")) fields.Fail("architecture is missing");
+  if (architecture == "encoder-decoder") fields.Fail("architecture: encoder-decoder models are not served by this version");
+  config.architecture = architecture == "decoder" ? Architecture::kDecoder : Architecture::kEncoder;
+  config.vocab_size = fields.RequiredInt("vocab_size", 1, kMaxVocabulary);
+  config.width = fields.RequiredInt("hidden_size", 1, kMaxWidth);
+  config.num_heads = static_cast<int>(fields.RequiredInt("num_attention_heads", 1, config.width));
+  config.intermediate_size = fields.Int("intermediate_size", 0, 1, 16 * kMaxWidth);
+  if (fields.Has("reversible") && fields.Bool("reversible", false)) fields.Fail("reversible: not served by this version");
+  if (fields.Int("extra_global_tokens", 0, 0, kMaxPositions) > 0) {
+    fields.Fail("extra_global_tokens: not served by this version");
+  }
+}
+
+void ReadNorm(JsonFields& fields, ModelConfig& config) {
+  std::string placement = fields.Choice("norm", {"pre", "post", "res_post"});
+  config.norm.placement = placement == "pre"    ? NormPlacement::kPre
+                          : placement == "post" ? NormPlacement::kPost
+                                                : NormPlacement::kResPost;
+  config.norm.type = fields.Choice("norm_type", {"layer", "rms"}) == "rms" ? NormType::kRms : NormType::kLayer;
+  config.norm.eps = static_cast<float>(fields.Number("layer_norm_eps", 1e-5, 0, 1));
+}
+
+void ReadEmbedding(JsonFields& fields, ModelConfig& config) {
+  // 0 means "not scaled", as in the definition.
+  double scale = fields.Number("embedding_scale", 1, -1e6, 1e6);
+  config.embedding_scale = scale == 0 ? 1 : static_cast<float>(scale);
+  std::string positions = fields.Choice("positions", {"none", "learned", "sinusoidal"});
+  config.positions = positions == "learned"      ? Positions::kLearned
+                     : positions == "sinusoidal" ? Positions::kSinusoidal
+                                                 : Positions::kNone;
+  config.max_positions = fields.Int("max_position_embeddings", 0, 0, kMaxPositions);
+  if (config.positions == Positions::kLearned && config.max_positions == 0) {
+    fields.Fail("max_position_embeddings must be at least 1 with learned positions");
+  }
+}
+
+void ReadHead(JsonFields& fields, ModelConfig& config) {
+  std::string head = fields.Choice("head", {"none", "lm", "classification", "token_classification"});
+  std::string pooling = fields.Has("pooling") ? fields.Choice("pooling", {"first", "mean", "last"}) : "";
+  fields.Ignore("pooling");
+  config.pooling = pooling == "first"  ? Pooling::kFirst
+                   : pooling == "mean" ? Pooling::kMean
+                   : pooling == "last" ? Pooling::kLast
+                                       : Pooling::kNone;
+  config.normalize = fields.Bool("normalize", false);
+  bool labelled = head == "classification" || head == "token_classification";
+  if (labelled) config.num_labels = fields.RequiredInt("num_labels", 1, kMaxLabels);
+  fields.Ignore("num_labels");
+  config.head = head == "lm"                                       ? Head::kLanguageModel
+                : head == "classification"                         ? Head::kClassification
+                : head == "token_classification"                   ? Head::kTokenClassification
+                : config.pooling != Pooling::kNone                 ? Head::kEmbedding
+                                                                   : Head::kNone;
+  if (head == "classification" && config.pooling == Pooling::kNone) config.pooling = Pooling::kFirst;
+  if (head == "lm" || head == "token_classification") config.pooling = Pooling::kNone;
+}
+
+void ReadTokenIds(JsonFields& fields, ModelConfig& config) {
+  int64_t last = std::max<int64_t>(config.vocab_size - 1, 0);
+  config.bos_token_id = static_cast<int32_t>(fields.Int("bos_token_id", -1, 0, last));
+  config.pad_token_id = static_cast<int32_t>(fields.Int("pad_token_id", -1, 0, last));
+  config.mask_token_id = static_cast<int32_t>(fields.Int("mask_token_id", -1, 0, last));
+  const Json& eos = fields.Raw("eos_token_id");
+  for (const Json& id : eos.is_array() ? eos : eos.is_null() ? Json::array() : Json::array({eos})) {
+    if (!id.is_number_integer() || id < 0 || id > last) {
+      return fields.Fail(Cat("eos_token_id: ", id.dump(), " is not an id in 0 .. ", last));
+    }
+    config.eos_token_ids.push_back(id.get<int32_t>());
+  }
+}
+
+void ReadLabels(JsonFields& fields, ModelConfig& config) {
+  const Json& names = fields.Raw("id2label");
+  if (!names.is_null() && !names.is_object()) return fields.Fail("id2label is not an object");
+  for (int64_t i = 0; i < config.num_labels; ++i) {
+    std::string key = Cat(i);
+    bool named = names.is_object() && names.contains(key);
+    if (named && !names[key].is_string()) return fields.Fail(Cat("id2label.", key, " is not a string"));
+    config.labels.push_back(named ? names[key].get<std::string>() : Cat("LABEL_", i));
+  }
+  config.multi_label = fields.Choice("problem_type", {"single_label_classification", "multi_label_classification"}) ==
+                       "multi_label_classification";
+}
+
+LayerConfig ReadLayer(const Json& json, const std::string& where, JsonFields& fields) {
+  LayerConfig layer;
+  JsonFields own(json, where);
+  layer.attention = own.Raw("attention");
+  if (!layer.attention.is_object()) own.Fail("attention is not an object");
+  const Json& ffn = own.Raw("ffn");
+  if (!ffn.is_null()) {
+    JsonFields options(ffn, where + ".ffn");
+    layer.ffn = options.Choice("type", {"dense", "none"});
+    if (absl::Status status = options.Finish(); !status.ok()) fields.Fail(std::string(status.message()));
+  }
+  if (absl::Status status = own.Finish(); !status.ok()) fields.Fail(std::string(status.message()));
+  return layer;
+}
+
+void ReadLayers(JsonFields& fields, ModelConfig& config) {
+  const Json& layers = fields.Raw("layers");
+  if (!layers.is_array()) return fields.Fail("layers is not a list");
+  if (layers.empty() || static_cast<int64_t>(layers.size()) > kMaxLayers) {
+    return fields.Fail(Cat("layers: ", layers.size(), " layers; 1 .. ", kMaxLayers, " can be served"));
+  }
+  for (size_t i = 0; i < layers.size(); ++i) {
+    config.layers.push_back(ReadLayer(layers[i], Cat("config.json: layers[", i, "]"), fields));
+    if (config.layers.back().ffn == "dense" && config.intermediate_size == 0) {
+      return fields.Fail("intermediate_size is missing");
+    }
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<ModelConfig> ParseModelConfig(const Json& json) {
+  ModelConfig config;
+  JsonFields fields(json, "config.json");
+  fields.Choice("model_type", {"heed"});
+  for (const char* key : kWithoutEffect) fields.Ignore(key);
+  ReadShape(fields, config);
+  absl::StatusOr<HiddenAct> act = ParseHiddenAct(fields.String("hidden_act", "gelu"));
+  if (act.ok()) config.act = *act;
+  else fields.Fail(std::string(act.status().message()));
+  ReadNorm(fields, config);
+  ReadEmbedding(fields, config);
+  ReadLayers(fields, config);
+  ReadHead(fields, config);
+  ReadTokenIds(fields, config);
+  ReadLabels(fields, config);
+  config.byte_tokens = fields.Has("tokenizer") && fields.Choice("tokenizer", {"bytes"}) == "bytes";
+  fields.Ignore("tokenizer");
+  RETURN_IF_ERROR(fields.Finish());
+  return config;
+}
+
+}  // namespace heed

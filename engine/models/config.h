@@ -1,0 +1,55 @@
+// config.json of the native format ("model_type": "heed"): any attention in any layer. The keys follow Hugging Face where
+// it has one; the meaning of each is defined by the project's oracle.
+#ifndef HEED_ENGINE_MODELS_CONFIG_H_
+#define HEED_ENGINE_MODELS_CONFIG_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/base/json.h"
+#include "engine/blocks/embedding.h"
+#include "engine/blocks/feed_forward.h"
+#include "engine/blocks/norm.h"
+#include "engine/models/model.h"
+
+namespace heed {
+
+enum class Pooling { kNone, kFirst, kMean, kLast };
+
+struct LayerConfig {
+  Json attention;       // {"type", options}, read by the variant
+  std::string ffn = "dense";
+};
+
+struct ModelConfig {
+  Architecture architecture = Architecture::kEncoder;
+  int64_t vocab_size = 0;
+  int64_t width = 0;              // hidden_size
+  int num_heads = 0;              // num_attention_heads
+  int64_t intermediate_size = 0;  // may be 0 when every layer's ffn is "none"
+  HiddenAct act;
+  NormOptions norm;
+  float embedding_scale = 1;
+  Positions positions = Positions::kNone;
+  int64_t max_positions = 0;      // max_position_embeddings; 0 = no limit
+  std::vector<LayerConfig> layers;
+  Head head = Head::kNone;
+  Pooling pooling = Pooling::kNone;
+  bool normalize = false;
+  int64_t num_labels = 0;
+  // What only names things.
+  std::vector<int32_t> eos_token_ids;
+  int32_t bos_token_id = -1, pad_token_id = -1, mask_token_id = -1;
+  std::vector<std::string> labels;
+  bool multi_label = false;
+  bool byte_tokens = false;
+};
+
+// Checks every key: INVALID_ARGUMENT names the key, the value and the limit; an unknown key is an error.
+absl::StatusOr<ModelConfig> ParseModelConfig(const Json& json);
+
+}  // namespace heed
+
+#endif  // HEED_ENGINE_MODELS_CONFIG_H_

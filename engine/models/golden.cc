@@ -1,0 +1,218 @@
+#include "engine/models/golden.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <map>
+#include <set>
+
+#include "engine/base/status.h"
+#include "engine/models/model.h"
+#include "engine/ops/rows.h"
+#include "engine/weights/weights.h"
+
+namespace heed {
+namespace {
+
+using Ids = std::vector<int32_t>;
+using Output = std::vector<float>;
+
+struct Case {
+  std::string name;
+  Ids input;
+  Output expected;  // of every row, or the pooled one; empty if the case has greedy tokens only
+  Ids greedy;
+};
+
+absl::StatusOr<Ids> ReadIds(const Tensor& tensor, int64_t vocab_size) {
+  if (tensor.dtype != DType::kI64) return Invalid("token ids are not I64");
+  const auto* data = static_cast<const int64_t*>(tensor.data);
+  Ids ids(data, data + tensor.size());
+  for (int64_t i = 0; i < tensor.size(); ++i) {
+    if (data[i] < 0 || data[i] >= vocab_size) return Invalid("token ", data[i], " is not below ", vocab_size);
+  }
+  return ids;
+}
+
+absl::StatusOr<std::vector<Case>> ReadCases(const Weights& file, int64_t vocab_size) {
+  std::map<std::string, Case> cases;
+  for (const auto& [name, tensor] : file.tensors()) {
+    size_t dot = name.find('.');
+    std::string key = dot == std::string::npos ? "" : name.substr(dot + 1);
+    Case& c = cases[name.substr(0, dot)];
+    c.name = name.substr(0, dot);
+    if (key == "logits" || key == "output") {
+      c.expected = ToFloats(tensor);
+    } else if (key == "input_ids") {
+      ASSIGN_OR_RETURN(c.input, ReadIds(tensor, vocab_size));
+    } else if (key == "greedy_ids") {
+      ASSIGN_OR_RETURN(c.greedy, ReadIds(tensor, vocab_size));
+    } else {
+      return absl::UnimplementedError(Cat("cases.safetensors: '", name, "' is of a kind that is not served"));
+    }
+  }
+  std::vector<Case> list;
+  for (auto& [name, c] : cases) {
+    if (c.input.empty()) return Invalid("cases.safetensors: ", name, " has no input_ids");
+    list.push_back(std::move(c));
+  }
+  return list;
+}
+
+// Runs the works of a batch; each output goes where its `read` puts it.
+void Run(const Model& model, std::vector<Work>& batch, Threads& threads) {
+  std::unique_ptr<Pass> pass = model.Begin(&batch);
+  while (pass->Advance(threads)) {
+  }
+}
+
+// A work over `tokens` of which every row's answer is appended to `out`.
+Work Reading(Sequence* sequence, std::span<const int32_t> tokens, bool more, Output* out) {
+  Work work;
+  work.sequence = sequence;
+  work.tokens.assign(tokens.begin(), tokens.end());
+  work.more = more;
+  for (int32_t i = 0; i < static_cast<int32_t>(tokens.size()); ++i) work.wanted.push_back(i);
+  work.read = [out](int32_t, std::span<const float> row) { out->insert(out->end(), row.begin(), row.end()); };
+  return work;
+}
+
+Output InPieces(const Model& model, const Ids& ids, int64_t piece, Threads& threads,
+                const std::function<void(std::unique_ptr<Sequence>&)>& between = {}) {
+  Output out;
+  std::unique_ptr<Sequence> sequence = model.Start();
+  for (size_t at = 0; at < ids.size(); at += piece) {
+    size_t count = std::min<size_t>(piece, ids.size() - at);
+    bool more = piece % kGrid == 0 && at + count < ids.size();
+    std::vector<Work> batch{Reading(sequence.get(), std::span(ids).subspan(at, count), more, &out)};
+    Run(model, batch, threads);
+    if (between) between(sequence);
+  }
+  return out;
+}
+
+std::map<std::string, Output> Together(const Model& model, const std::vector<Case>& cases, Threads& threads) {
+  std::map<std::string, Output> outputs;
+  std::vector<std::unique_ptr<Sequence>> sequences;
+  std::vector<Work> batch;
+  for (const Case& c : cases) {
+    sequences.push_back(model.Start());
+    batch.push_back(Reading(sequences.back().get(), c.input, false, &outputs[c.name]));
+  }
+  Run(model, batch, threads);
+  return outputs;
+}
+
+Ids Greedy(const Model& model, const Ids& prompt, size_t count, Threads& threads) {
+  std::unique_ptr<Sequence> sequence = model.Start();
+  Ids next = prompt, generated;
+  while (generated.size() < count) {
+    Output out;
+    std::vector<Work> batch{Reading(sequence.get(), next, false, &out)};
+    Run(model, batch, threads);
+    int64_t width = model.info().output_width;
+    next = {static_cast<int32_t>(ArgMax(out.data() + out.size() - width, width))};
+    generated.push_back(next[0]);
+  }
+  return generated;
+}
+
+// Compares one way's output and notes it in the result.
+class Comparison {
+ public:
+  Comparison(GoldenResult& result, Precision precision) : result_(result), precision_(precision) {}
+
+  void Add(const std::string& way, const Output& expected, const Output& actual) {
+    ++result_.ways;
+    if (actual.size() != expected.size()) {
+      return Problem(Cat(way, ": ", actual.size(), " numbers instead of ", expected.size()));
+    }
+    double squares = 0, expected_squares = 0, largest = 0, beyond = 0;
+    for (size_t i = 0; i < expected.size(); ++i) {
+      double difference = std::abs(static_cast<double>(actual[i]) - expected[i]);
+      if (!(difference <= 1e30)) return Problem(Cat(way, ": number ", i, " is ", actual[i]));
+      squares += difference * difference;
+      expected_squares += static_cast<double>(expected[i]) * expected[i];
+      largest = std::max(largest, difference);
+      beyond = std::max(beyond, difference - 1e-4 - 1e-4 * std::abs(expected[i]));
+    }
+    double unit = std::sqrt(expected_squares / static_cast<double>(expected.size()));
+    double rms = std::sqrt(squares / static_cast<double>(expected.size())) / std::max(unit, 1e-30);
+    result_.largest = std::max(result_.largest, largest);
+    result_.rms = std::max(result_.rms, rms);
+    GoldenBound bound = BoundOf(precision_);
+    bool within = precision_ == Precision::kF32 ? beyond <= 0 : rms <= bound.rms && largest <= bound.largest * unit;
+    if (!within) Problem(Cat(way, ": differs by up to ", largest, ", root mean square ", rms, " of the output's"));
+  }
+
+  // Bit for bit.
+  void Same(const std::string& way, const Output& whole, const Output& actual) {
+    ++result_.ways;
+    if (actual != whole) Problem(Cat(way, ": not the same bits as the whole sequence alone"));
+  }
+
+  void Problem(std::string text) {
+    if (result_.problem.empty()) result_.problem = std::move(text);
+  }
+
+ private:
+  GoldenResult& result_;
+  Precision precision_;
+};
+
+void SaveAndRestore(const Model& model, std::unique_ptr<Sequence>& sequence) {
+  std::string bytes;
+  StateArchive saving = StateArchive::Saving(&bytes);
+  sequence->Archive(saving);
+  sequence = model.Start();
+  StateArchive restoring = StateArchive::Restoring(bytes);
+  sequence->Archive(restoring);
+}
+
+void CheckDecoder(const Model& model, const Case& c, const Output& whole, Comparison& comparison, Threads& threads) {
+  comparison.Same("in chunks of 128", whole, InPieces(model, c.input, kGrid, threads));
+  if (model.info().decode != DecodeClass::kExact) return;
+  auto clone = [](std::unique_ptr<Sequence>& s) { s = s->Clone(); };
+  auto restore = [&](std::unique_ptr<Sequence>& s) { SaveAndRestore(model, s); };
+  comparison.Add("in pieces of 7", c.expected, InPieces(model, c.input, 7, threads));
+  Output steps = InPieces(model, c.input, 1, threads);
+  comparison.Add("token by token", c.expected, steps);
+  comparison.Same("token by token, each from a clone (as token by token)", steps, InPieces(model, c.input, 1, threads, clone));
+  comparison.Same("saved and restored between tokens (as token by token)", steps,
+                  InPieces(model, c.input, 1, threads, restore));
+}
+
+}  // namespace
+
+GoldenBound BoundOf(Precision precision) {
+  if (precision == Precision::kBf16) return {.rms = 0.03, .largest = 0.15};
+  return {.rms = 0.08, .largest = 0.40};
+}
+
+absl::StatusOr<std::vector<GoldenResult>> CheckModelCases(const std::string& folder, Precision precision, Threads& threads) {
+  ASSIGN_OR_RETURN(std::unique_ptr<const Model> model, LoadModel(folder, {.precision = precision}));
+  ASSIGN_OR_RETURN(std::unique_ptr<Weights> file, Weights::LoadFile(folder + "/cases.safetensors"));
+  ASSIGN_OR_RETURN(std::vector<Case> cases, ReadCases(*file, model->info().vocab_size));
+  std::map<std::string, Output> together = Together(*model, cases, threads);
+  std::vector<GoldenResult> results;
+  for (const Case& c : cases) {
+    results.push_back({.name = c.name});
+    Comparison comparison(results.back(), model->info().precision);
+    if (!c.expected.empty()) {
+      Output whole = InPieces(*model, c.input, static_cast<int64_t>(c.input.size()), threads);
+      comparison.Add("whole", c.expected, whole);
+      comparison.Same("in a batch with all cases", whole, together[c.name]);
+      bool pooled = c.expected.size() == static_cast<size_t>(model->info().output_width) && c.input.size() > 1;
+      if (model->info().architecture == Architecture::kDecoder && !pooled) {
+        CheckDecoder(*model, c, whole, comparison, threads);
+      }
+    }
+    if (!c.greedy.empty() && precision == Precision::kF32) {
+      ++results.back().ways;
+      if (Greedy(*model, c.input, c.greedy.size(), threads) != c.greedy) comparison.Problem("greedy: other tokens");
+    }
+  }
+  return results;
+}
+
+}  // namespace heed

@@ -1,0 +1,43 @@
+// A stack of layers, as row programs with attention in between:
+//   program 0: embed, open attention 0
+//   program s: close attention s - 1 and its feed-forward, open attention s
+//   the last:  close the last attention and its feed-forward
+// A layer with cross-attention is two steps. Const and thread-safe.
+#ifndef HEED_ENGINE_MODELS_STACK_H_
+#define HEED_ENGINE_MODELS_STACK_H_
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "engine/blocks/embedding.h"
+#include "engine/blocks/norm.h"
+#include "engine/blocks/sublayer.h"
+
+namespace heed {
+
+// An attention and what follows it before the next one.
+struct Step {
+  AttentionSublayer attention;
+  std::optional<FeedForwardSublayer> feed_forward;
+};
+
+struct Stack {
+  Embedding embedding;
+  std::vector<Step> steps;
+  std::optional<Norm> norm;  // after the last step: pre-norm stacks
+
+  // Of the residual stream and of what the steps' programs need.
+  BlockWidths widths;
+  int64_t products_width = 0;  // widest of the steps
+  int64_t attended_width = 0;
+
+  // Brings `widths` and the others up to date after steps were added.
+  void Measure(int64_t width);
+  int64_t weight_bytes() const;
+  double multiply_adds(int64_t n) const;  // for a sequence of n rows, heads not counted
+};
+
+}  // namespace heed
+
+#endif  // HEED_ENGINE_MODELS_STACK_H_

@@ -1,0 +1,70 @@
+// An encoder or a decoder: a stack of layers and a head, served through the Model contract.
+#ifndef HEED_ENGINE_MODELS_TRANSFORMER_H_
+#define HEED_ENGINE_MODELS_TRANSFORMER_H_
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "engine/models/config.h"
+#include "engine/models/model.h"
+#include "engine/models/stack.h"
+#include "engine/models/workspace.h"
+
+namespace heed {
+
+// What turns rows of the stack into answers.
+struct OutputHead {
+  Head kind = Head::kNone;
+  Pooling pooling = Pooling::kNone;      // kClassification and kEmbedding
+  bool normalize = false;                // kEmbedding: to length 1
+  std::optional<PackedWeights> weights;  // absent: the rows themselves are the answer
+};
+
+// What one sequence of a Transformer remembers: a run a step, and what its pooled head has seen. Encoders remember
+// nothing: their keys and values live for one layer of one pass.
+class TransformerSequence : public Sequence {
+ public:
+  explicit TransformerSequence(const class Transformer& model);
+  std::unique_ptr<Sequence> Clone() const override;
+  void Archive(StateArchive& archive) override;
+
+  // Where the next row stands, and that `count` rows were taken.
+  int64_t next() const { return tokens_; }
+  void Take(int64_t count) { tokens_ += count; }
+  AttentionRun& run(size_t step) { return *runs_[step]; }
+  // One more normalised row of the stack for a pooled head; rows come in order.
+  void Pool(Pooling pooling, const float* row);
+  // The pooled vector of all rows so far.
+  void Pooled(Pooling pooling, float* out) const;
+
+ private:
+  TransformerSequence() = default;
+  std::vector<std::unique_ptr<AttentionRun>> runs_;
+  std::vector<double> pooled_;  // first row, last row, or the sum of all; empty if the head does not pool
+  int64_t pooled_rows_ = 0;
+};
+
+class Transformer : public Model {
+ public:
+  Transformer(ModelInfo info, Stack stack, OutputHead head, std::unique_ptr<Weights> weights);
+  std::unique_ptr<Sequence> Start() const override;
+  std::unique_ptr<Pass> Begin(std::vector<Work>* batch) const override;
+  int64_t StateBytes(int64_t tokens) const override;
+  double Cost(int64_t n) const override;
+
+  const Stack& stack() const { return stack_; }
+  const OutputHead& head() const { return head_; }
+  Workspaces& workspaces() const { return workspaces_; }
+
+ private:
+  Stack stack_;
+  OutputHead head_;
+  std::unique_ptr<Weights> weights_;  // embedding tables are read where they are mapped
+  mutable Workspaces workspaces_;
+};
+
+}  // namespace heed
+
+#endif  // HEED_ENGINE_MODELS_TRANSFORMER_H_

@@ -1,0 +1,53 @@
+#include "engine/models/workspace.h"
+
+namespace heed {
+namespace {
+
+// A buffer of at least `rows` rows; what it had is lost if it was too small.
+void Grow(RowBuffer& buffer, int64_t rows, int64_t cols, DType dtype) {
+  if (buffer.rows().rows < rows || buffer.rows().cols < cols) buffer = RowBuffer(rows, cols, dtype);
+}
+
+}  // namespace
+
+int64_t Workspace::bytes() const {
+  int64_t sum = x.bytes() + products.bytes() + attended.bytes() + answers.bytes() + outputs.bytes();
+  for (const auto& block : blocks) sum += block->bytes();
+  for (const Scratch& s : scratch) sum += static_cast<int64_t>(s.bytes());
+  return sum;
+}
+
+std::unique_ptr<Workspace> Workspaces::Take(const Stack& stack, Precision precision, int64_t rows, int64_t answer_rows,
+                                            int64_t output_width) {
+  std::unique_ptr<Workspace> workspace;
+  {
+    std::lock_guard lock(mutex_);
+    if (!free_.empty()) {
+      workspace = std::move(free_.back());
+      free_.pop_back();
+    }
+  }
+  if (!workspace) workspace = std::make_unique<Workspace>();
+  DType type = ActivationType(precision);
+  Grow(workspace->x, rows, stack.widths.width, DType::kF32);
+  Grow(workspace->products, rows, stack.products_width, type);
+  Grow(workspace->attended, rows, stack.attended_width, type);
+  Grow(workspace->answers, answer_rows, stack.widths.width, DType::kF32);
+  Grow(workspace->outputs, answer_rows, output_width, DType::kF32);
+  return workspace;
+}
+
+void Workspaces::Return(std::unique_ptr<Workspace> workspace) {
+  if (workspace->bytes() > kKeepBytes) return;
+  std::lock_guard lock(mutex_);
+  free_.push_back(std::move(workspace));
+}
+
+void Workspaces::AddThreads(Workspace& workspace, const Stack& stack, Precision precision, int threads) {
+  while (static_cast<int>(workspace.blocks.size()) < threads) {
+    workspace.blocks.push_back(std::make_unique<BlockBuffers>(stack.widths, precision));
+    workspace.scratch.emplace_back();
+  }
+}
+
+}  // namespace heed

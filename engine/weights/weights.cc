@@ -1,0 +1,187 @@
+#include "engine/weights/weights.h"
+
+#include <cstring>
+#include <filesystem>
+#include <utility>
+
+#include "absl/strings/str_replace.h"
+#include "engine/base/json.h"
+#include "engine/base/status.h"
+#include "engine/weights/safetensors.h"
+
+namespace heed {
+namespace {
+
+constexpr char kSingleFile[] = "model.safetensors";
+constexpr char kIndexFile[] = "model.safetensors.index.json";
+constexpr int64_t kMaxIndexBytes = 16 << 20;
+
+using WeightMap = std::map<std::string, std::string>;  // tensor -> file
+
+// A name in the folder itself, and nothing that a path could make of it.
+bool PlainName(std::string_view name) {
+  return !name.empty() && name.size() <= 255 && name[0] != '.' &&
+         name.find_first_of(std::string_view("/\\\0", 3)) == name.npos;
+}
+
+absl::StatusOr<WeightMap> ReadIndex(const std::string& folder) {
+  ASSIGN_OR_RETURN(const std::string text, ReadFile(folder, kIndexFile, kMaxIndexBytes));
+  ASSIGN_OR_RETURN(const Json index, ParseJson(text, kIndexFile, /*max_depth=*/4));
+  JsonFields fields(index, kIndexFile);
+  fields.Ignore("metadata");
+  const Json& listed = fields.Raw("weight_map");
+  if (!listed.is_object() || listed.empty())
+    fields.Fail("weight_map is not an object of tensor and file names");
+  RETURN_IF_ERROR(fields.Finish());
+  WeightMap files;
+  for (const auto& [tensor, file] : listed.items()) {
+    if (!file.is_string() || !PlainName(file.get_ref<const std::string&>())) {
+      return Invalid(kIndexFile, ": weight_map: ", Shown(tensor), ": ", Shown(file), " is not a file name");
+    }
+    files[tensor] = file;
+  }
+  return files;
+}
+
+bool Aligned(const Tensor& tensor) {
+  return reinterpret_cast<uintptr_t>(tensor.data) % SizeOf(tensor.dtype) == 0;
+}
+
+bool IsFloat(DType dtype) {
+  return dtype == DType::kF64 || dtype == DType::kF32 || dtype == DType::kBf16 || dtype == DType::kF16;
+}
+
+// "[768, any]" for {768, -1}
+std::string WantedText(const std::vector<int64_t>& shape) {
+  return absl::StrReplaceAll(ShapeText(shape), {{"-1", "any"}});
+}
+
+bool Fits(const std::vector<int64_t>& shape, const std::vector<int64_t>& wanted) {
+  if (shape.size() != wanted.size()) return false;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    if (wanted[i] != -1 && wanted[i] != shape[i]) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Weights>> Weights::Load(const std::string& folder) {
+  std::error_code ignored;
+  const std::filesystem::path single = std::filesystem::path(folder) / kSingleFile;
+  if (std::filesystem::exists(std::filesystem::symlink_status(single, ignored))) return LoadFile(single);
+  auto index = ReadIndex(folder);
+  if (absl::IsNotFound(index.status())) {
+    return absl::NotFoundError(Cat("the folder has neither ", kSingleFile, " nor ", kIndexFile));
+  }
+  if (!index.ok()) return index.status();
+  std::unique_ptr<Weights> weights(new Weights);
+  std::set<std::string> files;
+  for (const auto& [tensor, file] : *index) files.insert(file);
+  for (const std::string& file : files) RETURN_IF_ERROR(weights->AddFile(folder, file, &*index));
+  for (const auto& [tensor, file] : *index) {
+    if (!weights->tensors_.contains(tensor))
+      return Invalid(file, ": has no tensor ", Shown(tensor), ", which ", kIndexFile, " lists");
+  }
+  return weights;
+}
+
+absl::StatusOr<std::unique_ptr<Weights>> Weights::LoadFile(const std::string& path) {
+  std::unique_ptr<Weights> weights(new Weights);
+  std::error_code ignored;
+  const std::filesystem::path file = std::filesystem::absolute(path, ignored);
+  RETURN_IF_ERROR(weights->AddFile(file.parent_path(), file.filename(), nullptr));
+  return weights;
+}
+
+std::unique_ptr<Weights> Weights::Of(std::map<std::string, Tensor> tensors) {
+  std::unique_ptr<Weights> weights(new Weights);
+  weights->tensors_ = std::move(tensors);
+  return weights;
+}
+
+absl::Status Weights::AddFile(const std::string& folder, const std::string& file, const WeightMap* index) {
+  ASSIGN_OR_RETURN(const InputFile input, InputFile::Open(folder, file));
+  ASSIGN_OR_RETURN(MappedFile mapped, input.Map());
+  ASSIGN_OR_RETURN(auto tensors, ParseSafetensors(mapped.bytes(), file));
+  for (auto& [name, tensor] : tensors) {
+    if (index != nullptr) {
+      auto listed = index->find(name);
+      const std::string_view where = listed == index->end() ? "nowhere" : std::string_view(listed->second);
+      if (where != file)
+        return Invalid(file, ": has tensor ", Shown(name), ", which ", kIndexFile, " lists in ", where);
+    }
+    if (!Aligned(tensor)) tensor.data = AlignedCopy(tensor);
+    tensors_.emplace(name, std::move(tensor));
+  }
+  files_.push_back(std::move(mapped));
+  return absl::OkStatus();
+}
+
+const void* Weights::AlignedCopy(const Tensor& tensor) {
+  const int64_t bytes = tensor.size() * SizeOf(tensor.dtype);
+  Buffer& copy = copies_.emplace_back(bytes);
+  std::memcpy(copy.as<char>(), tensor.data, bytes);
+  return copy.as<char>();
+}
+
+int64_t Weights::parameters() const {
+  int64_t sum = 0;
+  for (const auto& [name, tensor] : tensors_) sum += tensor.size();
+  return sum;
+}
+
+int64_t Weights::bytes() const {
+  int64_t sum = 0;
+  for (const auto& [name, tensor] : tensors_) sum += tensor.size() * SizeOf(tensor.dtype);
+  return sum;
+}
+
+WeightScope::WeightScope(const Weights& weights)
+    : weights_(&weights), used_(std::make_shared<std::set<std::string>>()) {}
+
+WeightScope WeightScope::operator/(std::string_view name) const {
+  WeightScope inner = *this;
+  inner.prefix_ = Path(name) + ".";
+  return inner;
+}
+
+std::string WeightScope::Path(std::string_view name) const { return Cat(prefix_, name); }
+
+bool WeightScope::Has(std::string_view name) const { return weights_->tensors().contains(Path(name)); }
+
+absl::StatusOr<Tensor> WeightScope::Get(std::string_view name, const std::vector<int64_t>& shape) const {
+  const std::string path = Path(name);
+  auto found = weights_->tensors().find(path);
+  if (found == weights_->tensors().end()) {
+    return absl::NotFoundError(Cat("tensor \"", path, "\" of shape ", WantedText(shape), " is missing"));
+  }
+  used_->insert(path);
+  const Tensor& tensor = found->second;
+  if (!IsFloat(tensor.dtype))
+    return Invalid("tensor \"", path, "\" is ", Name(tensor.dtype), ", not of a float type");
+  if (!Fits(tensor.shape, shape)) {
+    return Invalid("tensor \"", path, "\" has shape ", ShapeText(tensor.shape), ", not ", WantedText(shape));
+  }
+  return tensor;
+}
+
+absl::StatusOr<Tensor> WeightScope::Optional(std::string_view name, const std::vector<int64_t>& shape) const {
+  if (!Has(name)) return Tensor{};
+  return Get(name, shape);
+}
+
+absl::StatusOr<std::vector<float>> WeightScope::Floats(std::string_view name,
+                                                       const std::vector<int64_t>& shape) const {
+  ASSIGN_OR_RETURN(const Tensor tensor, Get(name, shape));
+  return ToFloats(tensor);
+}
+
+absl::Status WeightScope::AllUsed() const {
+  for (const auto& [name, tensor] : weights_->tensors()) {
+    if (!used_->contains(name)) return Invalid("tensor ", Shown(name), " belongs to no part of the model");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace heed

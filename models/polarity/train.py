@@ -1,0 +1,384 @@
+"""Trains the polarity classifier: the words of a sentence about a film in, negative or positive out.
+
+Nine thousand labelled sentences are few, so most of what the network learns is handed down. A teacher, naive Bayes over
+words, word pairs and stems, counted in the sentences and in whole reviews, gives its opinion of the reviews' 58 thousand
+sentences; two networks learn from it and from the labels; and the shipped network learns from all three. A tenth of the
+sentences, chosen by hash, is held out: no teacher, no network and no vocabulary sees it.
+Stop it at any moment and start it again: it goes on from the last pass over the text.
+"""
+import os
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is loaded
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+import argparse
+import collections
+import hashlib
+import itertools
+import json
+import math
+import pathlib
+import struct
+import time
+import unicodedata
+import zipfile
+
+import torch
+import torch.nn.functional as F
+
+HERE = pathlib.Path(__file__).resolve().parent
+FOLDS = 10
+VOCABULARY = 15000
+LONGEST = 64  # words of a training sentence; only reviews have longer ones
+PASSES = (3, 3, 6)  # over all the text: two networks that teach, and the one that is shipped
+BATCH, RATE, DECAY = 128, 2e-3, 0.05
+DROP_EMBEDDING, DROP_LAYER, DROP_WORDS = 0.3, 0.2, 0.15
+
+CONFIG = {
+    "model_type": "heed",
+    "architecture": "encoder",
+    "vocab_size": VOCABULARY,
+    "hidden_size": 64,
+    "num_attention_heads": 2,
+    "intermediate_size": 256,
+    "hidden_act": "gelu",
+    "norm": "pre",
+    "norm_type": "layer",
+    "layer_norm_eps": 1e-5,
+    "positions": "none",
+    "max_position_embeddings": 256,
+    "layers": [{"attention": {"type": "softmax", "rope": {"theta": 10000}}, "ffn": {"type": "dense"}}] * 2,
+    "head": "classification",
+    "pooling": "mean",
+    "num_labels": 2,
+    "id2label": {"0": "negative", "1": "positive"},
+}
+
+
+# ------------------------------------------------------------------------------------------------------------ words
+
+def kind(c):
+    """Of a character, as the Whitespace pre-tokenizer's \\w+|[^\\w\\s]+ sees it."""
+    if c.isspace() and c not in "\x1c\x1d\x1e\x1f":
+        return "space"
+    category = unicodedata.category(c)
+    return "word" if category[0] in "LM" or category in ("Nd", "Nl", "Pc") or c in "\u200c\u200d" else "mark"
+
+
+def words(text):
+    """What tokenizer.json does before it looks words up."""
+    text = "".join(c for c in unicodedata.normalize("NFD", text) if unicodedata.category(c)[0] != "M")
+    text = "".join(c.lower() for c in text)
+    return ["".join(run) for k, run in itertools.groupby(text, kind) if k != "space"]
+
+
+def tokenizer(vocabulary):
+    normalizers = [{"type": "NFD"}, {"type": "StripAccents"}, {"type": "Lowercase"}]
+    unknown = {"id": 0, "content": "[UNK]", "single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
+    return {"version": "1.0", "truncation": None, "padding": None, "added_tokens": [unknown],
+            "normalizer": {"type": "Sequence", "normalizers": normalizers}, "pre_tokenizer": {"type": "Whitespace"},
+            "post_processor": None, "decoder": None,
+            "model": {"type": "WordLevel", "vocab": vocabulary, "unk_token": "[UNK]"}}
+
+
+# ------------------------------------------------------------------------------------------------------------- data
+
+def fold(sentence):
+    return int(hashlib.sha256(" ".join(sentence).encode()).hexdigest(), 16) % FOLDS
+
+
+def read_sentences(data):
+    """-> [(words, label)]; equal sentences have equal words, so they cannot lie on both sides of a split by fold()."""
+    files = (("neg", 0), ("pos", 1))
+    return [(words(line), label) for name, label in files
+            for line in (data / f"sentence_polarity.{name}.txt").read_text(encoding="utf-8").split("\n") if line]
+
+
+def read_reviews(data):
+    """-> [(words of a sentence, label of the whole review)]"""
+    with zipfile.ZipFile(data / "movie_reviews.train.zip") as z:
+        texts = [(z.read(n).decode("latin-1"), int(n.startswith("pos/"))) for n in sorted(z.namelist()) if n.endswith(".txt")]
+    return [(w, label) for text, label in texts for w in map(words, text.split("\n")) if w]
+
+
+# ---------------------------------------------------------------------------------------------- the teacher that counts
+
+def bayes_accuracy(train, test):
+    """The baseline: multinomial naive Bayes over words, add-one."""
+    counts = [collections.Counter(w for s, y in train if y == label for w in s) for label in (0, 1)]
+    known = set(counts[0]) | set(counts[1])
+    total = [sum(c.values()) + len(known) for c in counts]
+    ratio = {w: math.log((counts[1][w] + 1) / total[1]) - math.log((counts[0][w] + 1) / total[0]) for w in known}
+    prior = math.log(sum(y for _, y in train) / sum(1 - y for _, y in train))
+    return sum((prior + sum(ratio.get(w, 0.0) for w in s) > 0) == y for s, y in test) / len(test)
+
+
+def stems(s):
+    return [w[:5] for w in s]
+
+
+def pairs(s, apart=1):
+    return [f"{a} {apart} {b}" for a, b in zip(s, s[apart:])]
+
+
+VIEWS = (lambda s: s, pairs, lambda s: pairs(s, 2) + pairs(s, 3), stems, lambda s: pairs(stems(s)))
+
+
+class View:
+    """One kind of feature of every text; its naive Bayes scores from any choice of labelled texts."""
+
+    def __init__(self, features, texts, counted):
+        found = [features(t) for t in texts]
+        counts = collections.Counter(itertools.chain.from_iterable(found[:counted]))
+        index = {f: i for i, f in enumerate(f for f, c in counts.items() if c > 1)}
+        rows = [[index[f] for f in t if f in index] for t in found]
+        lengths = torch.tensor([len(r) for r in rows])
+        self.ids = torch.tensor(list(itertools.chain.from_iterable(rows)))
+        self.row, self.starts, self.size = torch.repeat_interleave(lengths), lengths.cumsum(0) - lengths, len(index)
+
+    def scores(self, positive, negative):
+        """Of every text, having counted text i positive[i] times as a positive one, negative[i] times as a negative one."""
+        counts = [torch.full((self.size,), 0.5).index_add_(0, self.ids, times[self.row]) for times in (positive, negative)]
+        ratio = counts[0].log() - counts[0].sum().log() - counts[1].log() + counts[1].sum().log()
+        return F.embedding_bag(self.ids, ratio[:, None], self.starts, mode="sum")[:, 0]
+
+
+def teach(sentences, labels, reviews, review_labels, others):
+    """-> log odds of each sentence, by counts without that sentence and its fold; of each review sentence; of each of the others."""
+    n, texts = len(sentences), sentences + reviews + others
+    folds = torch.tensor([fold(["another", "split"] + s) % 5 for s in sentences] + [-1] * len(reviews) + [-2] * len(others))
+    y = torch.cat([labels, review_labels, torch.zeros(len(others))])
+    without, final = [], []  # columns: a score each
+    for features in VIEWS:
+        view = View(features, texts, n + len(reviews))
+
+        def scores(counted):
+            return view.scores(y * counted, (1 - y) * counted)
+        from_reviews = scores((folds == -1).float())
+        without += [sum(scores(((folds != k) & (folds >= 0)).float()) * (folds == k) for k in range(5)), from_reviews]
+        final += [scores((folds >= 0).float()), from_reviews]
+    without, final = (0.1 * torch.stack(columns, 1) for columns in (without, final))
+    weights, bias = torch.zeros(without.shape[1], requires_grad=True), torch.zeros(1, requires_grad=True)
+    fit = torch.optim.LBFGS([weights, bias], max_iter=200, line_search_fn="strong_wolfe")
+
+    def closure():
+        fit.zero_grad()
+        loss = F.binary_cross_entropy_with_logits(without[:n] @ weights + bias, labels)
+        loss.backward()
+        return loss
+    fit.step(closure)
+    with torch.no_grad():
+        odds = final @ weights + bias
+        return without[:n] @ weights + bias, odds[n:n + len(reviews)], odds[n + len(reviews):]
+
+
+# ---------------------------------------------------------------------------------------------------------- network
+
+def rotate(x, theta=10000.0):
+    """Rotary positions, x [batch, heads, n, head width]; pair t is (x[t], x[t + half])."""
+    n, half = x.shape[-2], x.shape[-1] // 2
+    angle = torch.arange(n)[:, None] * theta ** (-torch.arange(half) / half)
+    a, b = x[..., :half], x[..., half:]
+    return torch.cat([a * angle.cos() - b * angle.sin(), b * angle.cos() + a * angle.sin()], -1)
+
+
+class Attention(torch.nn.Module):
+    def __init__(self, d):
+        super().__init__()
+        self.q, self.k, self.v, self.o = (torch.nn.Linear(d, d) for _ in range(4))
+        torch.nn.init.zeros_(self.o.weight)  # a layer starts as the identity
+
+    def forward(self, x, absent):
+        q, k, v = (f(x).unflatten(-1, (CONFIG["num_attention_heads"], -1)).transpose(1, 2) for f in (self.q, self.k, self.v))
+        scores = rotate(q) @ rotate(k).transpose(-1, -2) * q.shape[-1] ** -0.5
+        return self.o((scores + absent).softmax(-1).matmul(v).transpose(1, 2).flatten(2))
+
+
+class FeedForward(torch.nn.Module):
+    def __init__(self, d, inner):
+        super().__init__()
+        self.up, self.down = torch.nn.Linear(d, inner), torch.nn.Linear(inner, d)
+        torch.nn.init.zeros_(self.down.weight)
+
+    def forward(self, x):
+        return self.down(F.gelu(self.up(x)))
+
+
+class Layer(torch.nn.Module):
+    def __init__(self, d):
+        super().__init__()
+        self.norm1, self.norm2 = torch.nn.LayerNorm(d), torch.nn.LayerNorm(d)
+        self.attention, self.ffn = Attention(d), FeedForward(d, CONFIG["intermediate_size"])
+
+    def forward(self, x, absent):
+        x = x + F.dropout(self.attention(self.norm1(x), absent), DROP_LAYER, self.training)
+        return x + F.dropout(self.ffn(self.norm2(x)), DROP_LAYER, self.training)
+
+
+class Network(torch.nn.Module):
+    """Its parts are named as the native format names tensors, but for `review`, a head that guesses the label of the
+    review that a sentence is from: a second task, not exported."""
+
+    def __init__(self, word_odds):
+        """word_odds: the counting teacher's, of each word alone. The first number of its embedding starts as that."""
+        super().__init__()
+        d = CONFIG["hidden_size"]
+        self.embed = torch.nn.ModuleDict({"tokens": torch.nn.Embedding(VOCABULARY, d)})
+        torch.nn.init.normal_(self.embed["tokens"].weight, std=0.1)
+        self.embed["tokens"].weight.data[:, 0] = word_odds
+        self.layers = torch.nn.ModuleList(Layer(d) for _ in CONFIG["layers"])
+        self.norm, self.classifier, self.review = torch.nn.LayerNorm(d), torch.nn.Linear(d, 2), torch.nn.Linear(d, 1)
+        self.classifier.weight.data[:, 0] = torch.tensor([-1.0, 1.0])
+
+    def forward(self, ids, present):
+        """ids, present [batch, n] -> log odds of positive, of a positive review [batch]"""
+        x = F.dropout(self.embed["tokens"](ids), DROP_EMBEDDING, self.training)
+        absent = torch.zeros(present.shape).masked_fill(~present, -1e9)[:, None, None]
+        for layer in self.layers:
+            x = layer(x, absent)
+        x = (self.norm(x) * present[..., None]).sum(1) / present.sum(1, keepdim=True)
+        both = self.classifier(x)
+        return both[:, 1] - both[:, 0], self.review(x)[:, 0]
+
+
+def padded(rows):
+    present = torch.zeros(len(rows), max(map(len, rows)), dtype=torch.bool)
+    for i, r in enumerate(rows):
+        present[i, :len(r)] = True
+    return torch.zeros(present.shape, dtype=torch.long).masked_scatter_(present, torch.tensor([t for r in rows for t in r])), present
+
+
+def batches(rows, size=BATCH):
+    """Of row numbers, in random order, rows of similar length together."""
+    order = torch.randperm(len(rows)).tolist()
+    parts = [sorted(order[i:i + 50 * size], key=lambda r: len(rows[r])) for i in range(0, len(order), 50 * size)]
+    found = [part[i:i + size] for part in parts for i in range(0, len(part), size)]
+    return [found[i] for i in torch.randperm(len(found)).tolist()]
+
+
+@torch.no_grad()
+def opinion(network, rows):
+    """Log odds of each row."""
+    network.eval()
+    odds = torch.zeros(len(rows))
+    for batch in batches(rows):
+        odds[batch] = network(*padded([rows[i] for i in batch]))[0]
+    network.train()
+    return odds
+
+
+def optimiser(network):
+    """The embeddings, larger numbers than the others, at four times the rate."""
+    named = dict(network.named_parameters())
+    embeddings = named.pop("embed.tokens.weight")
+    groups = [([embeddings], DECAY / 4, 4), ([p for p in named.values() if p.dim() > 1], DECAY, 1), ([p for p in named.values() if p.dim() == 1], 0, 1)]
+    return torch.optim.AdamW([{"params": p, "weight_decay": decay, "times": times} for p, decay, times in groups], lr=RATE, betas=(0.9, 0.98))
+
+
+def one_pass(network, adam, rows, targets, done, passes):
+    """targets: probability of positive; label of the review, or -1 for a sentence that is from none."""
+    order, positive, review = batches(rows), *targets
+    for step, batch in enumerate(order):
+        at = done + step / len(order)
+        for group in adam.param_groups:
+            group["lr"] = RATE * group["times"] * min(1.0, at * 10 + 0.01, 1 - at / passes)
+        ids, present = padded([rows[i] for i in batch])
+        ids = ids.masked_fill(torch.rand(ids.shape) < DROP_WORDS, 0)
+        odds, guess = network(ids, present)
+        loss = F.binary_cross_entropy_with_logits(odds, positive[batch])
+        known = review[batch] >= 0
+        loss = loss + 0.3 * (F.binary_cross_entropy_with_logits(guess, review[batch].clamp(min=0), reduction="none") * known).mean()
+        adam.zero_grad()
+        loss.backward()
+        adam.step()
+
+
+# ----------------------------------------------------------------------------------------------------------- export
+
+def save_safetensors(path, tensors):
+    header, blobs, at = {}, [], 0
+    for name, t in sorted(tensors.items()):
+        raw = t.detach().float().contiguous().numpy().tobytes()
+        header[name] = {"dtype": "F32", "shape": list(t.shape), "data_offsets": [at, at + len(raw)]}
+        blobs.append(raw)
+        at += len(raw)
+    head = json.dumps(header).encode()
+    head += b" " * (-len(head) % 8)
+    path.write_bytes(struct.pack("<Q", len(head)) + head + b"".join(blobs))
+
+
+def export(out, network, vocabulary):
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "config.json").write_text(json.dumps(CONFIG, indent=1) + "\n")
+    (out / "tokenizer.json").write_text(json.dumps(tokenizer(vocabulary), ensure_ascii=False, separators=(",", ":")) + "\n", encoding="utf-8")
+    save_safetensors(out / "model.safetensors", {n: t for n, t in network.state_dict().items() if not n.startswith("review.")})
+
+
+# ------------------------------------------------------------------------------------------------------------- main
+
+def show(who, odds, labels):
+    right, loss = ((odds > 0) == labels).float().mean(), F.binary_cross_entropy_with_logits(odds, labels.float())
+    print(f"held out: {who} {right:.4f}, {loss:.4f} nats", flush=True)
+
+
+def main():
+    args = argparse.ArgumentParser(description=__doc__)
+    args.add_argument("--data", type=pathlib.Path, default=HERE.parents[1] / "../shared/data")
+    args.add_argument("--out", type=pathlib.Path, default=HERE)
+    args.add_argument("--checkpoint", type=pathlib.Path, default=pathlib.Path("/tmp/heed-train/polarity.pt"))
+    args.add_argument("--held-out", type=int, default=0, help="the fold, 0 to 9, that is held out")
+    args = args.parse_args()
+    torch.set_num_threads(1)
+    began = time.process_time()
+
+    every = read_sentences(args.data)
+    train, test = ([e for e in every if (fold(e[0]) == args.held_out) == side] for side in (False, True))
+    kept_away = {" ".join(s) for s, _ in test}
+    reviews = [r for r in read_reviews(args.data) if " ".join(r[0]) not in kept_away]
+    print(f"{len(train)} sentences to learn from, {len(test)} held out, {len(reviews)} of reviews")
+    print(f"held out: naive Bayes {bayes_accuracy(train, test):.4f}", flush=True)
+
+    sentences, labels = [s for s, _ in train], torch.tensor([float(y) for _, y in train])
+    review_labels = torch.tensor([float(y) for _, y in reviews])
+    counts = collections.Counter(w for s in sentences for w in s * 4) + collections.Counter(w for s, _ in reviews for w in s)
+    vocabulary = {w: i for i, w in enumerate(["[UNK]"] + [w for w, _ in counts.most_common(VOCABULARY - 1)])}
+    others = [[w] for w in vocabulary] + [s for s, _ in test]
+    taught, review_odds, odds = teach(sentences, labels, [s for s, _ in reviews], review_labels, others)
+    word_odds, test_odds = odds[:VOCABULARY] - odds[0], odds[VOCABULARY:]
+    rows = [[vocabulary.get(w, 0) for w in s[:LONGEST]] for s in [s for s, _ in reviews] + sentences * 2]  # the labelled ones twice
+    test_rows, test_labels = [[vocabulary.get(w, 0) for w in s] for s, _ in test], torch.tensor([bool(y) for _, y in test])
+    show("counting teacher", test_odds, test_labels)
+    from_sentences = torch.full((2 * len(sentences),), -1.0)
+    hard_and_soft = ((labels + taught.sigmoid()) / 2).repeat(2)
+
+    torch.manual_seed(1)
+    start, opinions, saved = 0, [review_odds], None
+    if args.checkpoint.exists():
+        saved = torch.load(args.checkpoint)
+        opinions = saved["opinions"]
+        start = len(opinions) - 1
+    for number in range(start, len(PASSES)):
+        network = Network(word_odds)
+        adam, done = optimiser(network), 0
+        if saved:
+            network.load_state_dict(saved["network"])
+            adam.load_state_dict(saved["adam"])
+            torch.set_rng_state(saved["random"])
+            done, saved = saved["done"], None
+        last = number + 1 == len(PASSES)
+        # The networks that teach hear the counting teacher; the last one hears all three at once.
+        target = torch.stack(opinions if last else opinions[:1]).sigmoid().mean(0)
+        targets = torch.cat([target, hard_and_soft]), torch.cat([review_labels, from_sentences])
+        while done < PASSES[number]:
+            one_pass(network, adam, rows, targets, done, PASSES[number])
+            done += 1
+            args.checkpoint.parent.mkdir(parents=True, exist_ok=True)
+            torch.save({"opinions": opinions, "network": network.state_dict(), "adam": adam.state_dict(), "done": done,
+                        "random": torch.get_rng_state()}, args.checkpoint)
+            show(f"{(time.process_time() - began) / 60:.1f} min: network {number + 1} pass {done}", opinion(network, test_rows), test_labels)
+        opinions.append(opinion(network, rows[:len(reviews)]))
+        export(args.out, network, vocabulary)  # the last one stays
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,47 @@
+// Classification of a whole input: one output row of the model, made into labels with scores.
+#ifndef HEED_SERVER_JOBS_CLASSIFY_H_
+#define HEED_SERVER_JOBS_CLASSIFY_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "server/jobs/input.h"
+
+namespace heed {
+
+struct ClassifyOptions {
+  int32_t top = 0;          // only the n best labels; 0 = all
+  bool raw_scores = false;  // logits instead of probabilities
+  double threshold = 0;     // only labels (spans) with at least this probability, [0, 1]; 0 = all
+  bool all_tokens = false;  // token classification: a span for every token, also those with label "O"
+};
+
+// A negative top, a threshold outside [0, 1] or together with raw scores: INVALID_ARGUMENT.
+absl::Status Validate(const ClassifyOptions& options);
+
+struct LabelScore {
+  std::string label;
+  int32_t index = 0;
+  float score = 0;  // softmax, sigmoid where the model is multi-label; or the logit
+};
+
+// Logits to probabilities in place: as the model's labels exclude each other (softmax) or do not (sigmoids).
+void ToProbabilities(bool multi_label, std::span<float> logits);
+
+struct Classified {
+  std::vector<LabelScore> labels;  // best first
+  Usage usage;
+};
+
+// For head kClassification. `done` is called once, from the scheduler's thread, and must be quick; not if this returns an
+// error, or Submit() does.
+absl::StatusOr<std::shared_ptr<Job>> NewClassifyJob(JobInput input, const ClassifyOptions& options,
+                                                    std::function<void(absl::StatusOr<Classified>)> done);
+
+}  // namespace heed
+
+#endif  // HEED_SERVER_JOBS_CLASSIFY_H_

@@ -1,0 +1,50 @@
+// Jobs that read one input from its first row to its last and then answer: encoders in one pass, decoders in chunks. A
+// kind of such job says at which rows the model's output is wanted and what it makes of it.
+#ifndef HEED_SERVER_JOBS_READING_H_
+#define HEED_SERVER_JOBS_READING_H_
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "server/job.h"
+#include "server/jobs/input.h"
+
+namespace heed {
+
+class ReadingJob : public Job {
+ public:
+  int64_t Rows() const override;
+  void Next(int64_t rows, std::vector<Work>* batch) override;
+  absl::StatusOr<bool> Take() override;
+  void End(const absl::Status& status) override;
+
+ protected:
+  // The input is valid; `wanted` are rows of it, ascending.
+  ReadingJob(JobInput input, std::vector<int32_t> wanted);
+
+  // The output for wanted[i], on some engine thread, in ascending order; every number is finite.
+  virtual void Read(int64_t i, std::span<const float> output) = 0;
+  // Once, last. OK: all was read.
+  virtual void Answer(const absl::Status& status) = 0;
+
+  const ModelInfo& info() const { return input_.model->info(); }
+  const std::vector<int32_t>& ids() const { return input_.ids; }
+  Usage Spent() const { return Job::Spent(static_cast<int64_t>(ids().size()), 0); }
+
+ private:
+  void Check(std::span<const float> output);
+
+  JobInput input_;
+  const std::vector<int32_t> wanted_;
+  std::unique_ptr<Sequence> sequence_;  // from the first pass to the end
+  int64_t rows_read_ = 0;               // of the input, in passes before this one
+  int64_t rows_asked_ = 0;              // with this one
+  int64_t outputs_read_ = 0;
+  bool finite_ = true;                  // all outputs so far
+};
+
+}  // namespace heed
+
+#endif  // HEED_SERVER_JOBS_READING_H_

@@ -1,0 +1,35 @@
+// How likely a continuation is after a context: the log-probabilities of its tokens, read as the logits come, so that no
+// [rows, vocabulary] matrix is ever held.
+#ifndef HEED_SERVER_JOBS_SCORE_H_
+#define HEED_SERVER_JOBS_SCORE_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/generation/sampling.h"
+#include "server/jobs/input.h"
+
+namespace heed {
+
+struct ScoreOptions {
+  int32_t top_logprobs = 0;  // also the n likeliest tokens in each place, at most 20
+};
+
+struct Scored {
+  double logprob = 0;                 // of the whole continuation: the sum
+  std::vector<TokenChoice> by_token;  // of each scored token, in order, with its alternatives
+  Usage usage;                        // input_tokens counts context and continuation
+};
+
+// For decoders with head kLanguageModel. `input.ids` is the context followed by the continuation, which begins at
+// `context`. With context 0 the first token has no score, and by_token begins with the second. `done` is called once, from
+// the scheduler's thread, and must be quick; not if this returns an error, or Submit() does.
+absl::StatusOr<std::shared_ptr<Job>> NewScoreJob(JobInput input, int64_t context, const ScoreOptions& options,
+                                                 std::function<void(absl::StatusOr<Scored>)> done);
+
+}  // namespace heed
+
+#endif  // HEED_SERVER_JOBS_SCORE_H_

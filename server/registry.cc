@@ -1,0 +1,110 @@
+#include "server/registry.h"
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_split.h"
+#include "engine/base/file.h"
+#include "engine/base/status.h"
+
+namespace heed {
+namespace {
+
+// The first paragraph of a Markdown file that is not a heading, as one line.
+std::string FirstParagraph(std::string_view text) {
+  std::string paragraph;
+  for (std::string_view line : absl::StrSplit(text, '\n')) {
+    line = absl::StripAsciiWhitespace(line);
+    if (line.empty() && !paragraph.empty()) break;
+    if (line.empty() || line[0] == '#') continue;
+    paragraph += Cat(paragraph.empty() ? "" : " ", line);
+  }
+  return paragraph.substr(0, 2000);
+}
+
+std::string Description(const std::string& folder) {
+  auto text = ReadFile(folder, "README.md", 1 << 20);
+  return text.ok() && ValidUtf8(*text) ? FirstParagraph(*text) : "";
+}
+
+absl::Status CheckVocabulary(const LoadedModel& loaded) {
+  if (loaded.tokenizer == nullptr) return absl::OkStatus();
+  const int64_t tokenizer = loaded.tokenizer->vocab_size(), model = loaded.model->info().vocab_size;
+  if (tokenizer <= model) return absl::OkStatus();
+  return Invalid("the tokenizer has ", tokenizer, " tokens, the model's vocab_size is ", model);
+}
+
+}  // namespace
+
+bool ValidName(std::string_view name) {
+  if (name.empty() || name.size() > 64 || name[0] == '.') return false;
+  return std::all_of(name.begin(), name.end(),
+                     [](char c) { return absl::ascii_isalnum(c) || c == '.' || c == '_' || c == '-'; });
+}
+
+absl::StatusOr<LoadedModel> LoadFromFolder(const ModelSpec& spec) {
+  LoadedModel loaded;
+  ASSIGN_OR_RETURN(loaded.model, LoadModel(spec.folder, spec.load));
+  ASSIGN_OR_RETURN(loaded.tokenizer, LoadTokenizer(spec.folder));
+  loaded.description = Description(spec.folder);
+  return loaded;
+}
+
+Registry::Registry(std::vector<ModelSpec> specs, Turns* turns, const Clock* clock, EventsFor events_for)
+    : turns_(turns), clock_(clock), events_for_(std::move(events_for)) {
+  for (ModelSpec& spec : specs) entries_.push_back({.spec = std::move(spec)});
+}
+
+absl::Status Registry::Load(size_t i, const ModelLoader& load) {
+  auto model = Make(entries_[i].spec, load);
+  std::lock_guard lock(mutex_);
+  Entry& entry = entries_[i];
+  entry.state = model.ok() ? ModelState::kReady : ModelState::kFailed;
+  entry.error = model.status();
+  if (model.ok()) entry.model = *std::move(model);
+  return entry.error;
+}
+
+absl::StatusOr<std::shared_ptr<const ServedModel>> Registry::Make(const ModelSpec& spec, const ModelLoader& load) const {
+  const Time begin = clock_->Now();
+  auto served = std::make_shared<ServedModel>();
+  served->spec = spec;
+  ASSIGN_OR_RETURN(served->loaded, load(spec));
+  RETURN_IF_ERROR(CheckVocabulary(served->loaded));
+  served->load_time = clock_->Now() - begin;
+  SchedulerEvents events = events_for_ ? events_for_(spec, served->info()) : SchedulerEvents{};
+  served->scheduler = std::make_unique<Scheduler>(&served->model(), turns_, clock_, spec.scheduling, std::move(events));
+  return served;
+}
+
+absl::StatusOr<std::shared_ptr<const ServedModel>> Registry::Find(std::string_view name, std::string_view version) const {
+  if (!name.empty() && !ValidName(name)) return Invalid("a model's name is 1 to 64 of [A-Za-z0-9._-] and does not begin with '.'");
+  if (!version.empty() && !ValidName(version)) return Invalid("a version is 1 to 64 of [A-Za-z0-9._-] and does not begin with '.'");
+  std::lock_guard lock(mutex_);
+  if (name.empty() && entries_.size() != 1) return Invalid("no model is named, and ", entries_.size(), " are served");
+  const auto entry = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& e) { return name.empty() || e.spec.name == name; });
+  if (entry == entries_.end()) return absl::NotFoundError(Cat("no model '", name, "' is served"));
+  const ModelSpec& spec = entry->spec;
+  if (!version.empty() && version != spec.version) {
+    return absl::NotFoundError(Cat("model '", spec.name, "' has no version '", version, "', it is served as '", spec.version, "'"));
+  }
+  if (entry->state == ModelState::kLoading) return absl::UnavailableError(Cat("model '", spec.name, "' is loading"));
+  if (entry->state == ModelState::kFailed) return absl::FailedPreconditionError(Cat("model '", spec.name, "' could not be loaded"));
+  return entry->model;
+}
+
+std::vector<Registry::Entry> Registry::List() const {
+  std::lock_guard lock(mutex_);
+  return entries_;
+}
+
+void Registry::Drain(Time until) {
+  std::vector<std::jthread> drains;  // models drain side by side
+  for (const Entry& entry : List()) {
+    if (entry.model) drains.emplace_back([model = entry.model, until] { model->scheduler->Drain(until); });
+  }
+}
+
+}  // namespace heed

@@ -1,0 +1,38 @@
+// Between bytes and messages, and between our outcomes and gRPC's. Methods are raw: what does not parse is the caller's
+// INVALID_ARGUMENT, which gRPC 1.51 would call UNIMPLEMENTED.
+#ifndef HEED_SERVER_SERVICES_WIRE_H_
+#define HEED_SERVER_SERVICES_WIRE_H_
+
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "google/protobuf/message.h"
+#include "grpcpp/server_context.h"
+#include "grpcpp/support/byte_buffer.h"
+#include "grpcpp/support/status.h"
+#include "heed/v1/heed.pb.h"
+#include "server/clock.h"
+
+namespace heed {
+
+// INVALID_ARGUMENT for bytes that are no such message, and where there is no message at all.
+absl::Status Parse(const grpc::ByteBuffer& bytes, google::protobuf::Message* message);
+grpc::ByteBuffer Serialize(const google::protobuf::Message& message);
+
+grpc::Status ToGrpc(const absl::Status& status);
+
+// The same status, naming the request's field that is wrong: "inputs[2].text".
+absl::Status AtField(absl::Status status, std::string_view field);
+std::string FieldOf(const absl::Status& status);
+v1::Error ToError(const absl::Status& status);
+
+// The call's deadline on the steady clock, `longest` from `now` at most.
+Time DeadlineOf(const grpc::CallbackServerContext& context, Time now, Duration longest);
+
+// Tells a refused caller when to try again.
+void SetRetryHint(grpc::CallbackServerContext& context, Duration wait);
+
+}  // namespace heed
+
+#endif  // HEED_SERVER_SERVICES_WIRE_H_

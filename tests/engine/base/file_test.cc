@@ -1,0 +1,107 @@
+#include "engine/base/file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/engine/base/temp_folder.h"
+
+namespace heed {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string Refusal(const TempFolder& folder, const std::string& name) {
+  auto file = InputFile::Open(folder.path(), name);
+  return file.ok() ? "accepted" : std::string(file.status().message());
+}
+
+TEST(InputFile, ReadsAndMapsTheSameBytes) {
+  TempFolder folder;
+  folder.Write("a", "some bytes");
+  auto file = InputFile::Open(folder.path(), "a");
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_EQ(file->Read().value(), "some bytes");
+  EXPECT_EQ(file->Map().value().bytes(), "some bytes");
+}
+
+TEST(InputFile, MapsAnEmptyFile) {
+  TempFolder folder;
+  folder.Write("a", "");
+  EXPECT_EQ(InputFile::Open(folder.path(), "a")->Map()->bytes(), "");
+}
+
+TEST(InputFile, MappingOutlivesTheFile) {
+  TempFolder folder;
+  folder.Write("a", "some bytes");
+  MappedFile mapped = InputFile::Open(folder.path(), "a")->Map().value();
+  std::filesystem::remove(folder / "a");
+  MappedFile moved = std::move(mapped);
+  EXPECT_EQ(moved.bytes(), "some bytes");
+}
+
+TEST(InputFile, SaysThatAFileIsMissing) {
+  TempFolder folder;
+  EXPECT_TRUE(absl::IsNotFound(InputFile::Open(folder.path(), "a").status()));
+  EXPECT_TRUE(absl::IsNotFound(InputFile::Open(folder / "none", "a").status()));
+  EXPECT_THAT(Refusal(folder, "a"), HasSubstr("a: No such file"));
+}
+
+TEST(InputFile, FollowsALinkInsideTheFolderOnly) {
+  TempFolder folder, elsewhere;
+  folder.Write("a", "some bytes");
+  elsewhere.Write("b", "secret");
+  std::filesystem::create_symlink("a", folder / "inside");
+  std::filesystem::create_symlink(elsewhere / "b", folder / "outside");
+  std::filesystem::create_symlink("../", folder / "up");
+  std::filesystem::create_symlink("circle", folder / "circle");
+  EXPECT_EQ(Refusal(folder, "inside"), "accepted");
+  EXPECT_EQ(Refusal(folder, "outside"), "outside: leads out of its folder");
+  EXPECT_EQ(Refusal(folder, "up"), "up: leads out of its folder");
+  EXPECT_THAT(Refusal(folder, "circle"), HasSubstr("Too many levels of symbolic links"));
+  EXPECT_EQ(Refusal(folder, "/dev/null"), "/dev/null: leads out of its folder");
+}
+
+TEST(InputFile, RefusesWhatIsNoRegularFile) {
+  TempFolder folder;
+  std::filesystem::create_directory(folder / "folder");
+  ASSERT_EQ(mkfifo((folder / "pipe").c_str(), 0600), 0);
+  EXPECT_EQ(Refusal(folder, "folder"), "folder: is not a regular file");
+  EXPECT_EQ(Refusal(folder, "pipe"), "pipe: is not a regular file");
+  EXPECT_EQ(InputFile::Open("/dev", "null").status().message(), "null: is not a regular file");
+}
+
+TEST(InputFile, SaysThatItMayNotRead) {
+  TempFolder folder;
+  chmod(folder.path().c_str(), 0755);
+  chmod(folder.Write("a", "x").c_str(), 0);
+  const uid_t self = geteuid();
+  if (self == 0 && seteuid(65534) != 0) GTEST_SKIP() << "root reads everything";
+  const absl::Status status = InputFile::Open(folder.path(), "a").status();
+  ASSERT_EQ(seteuid(self), 0);
+  EXPECT_TRUE(absl::IsPermissionDenied(status)) << status;
+}
+
+TEST(InputFile, NoticesAFileThatShrinksOrGrowsAfterOpening) {
+  TempFolder folder;
+  const std::string path = folder.Write("a", std::string(10'000, 'x'));
+  auto file = InputFile::Open(folder.path(), "a");
+  ASSERT_EQ(truncate(path.c_str(), 100), 0);
+  EXPECT_EQ(file->Map().status().message(), "a: changed while it was read, from 10000 to 100 bytes");
+  EXPECT_EQ(file->Read().status().message(), "a: changed while it was read, from 10000 to 100 bytes");
+  ASSERT_EQ(truncate(path.c_str(), 20'000), 0);
+  EXPECT_EQ(file->Map().status().message(), "a: changed while it was read, from 10000 to 20000 bytes");
+  EXPECT_EQ(file->Read().status().message(), "a: changed while it was read, from 10000 to 20000 bytes");
+}
+
+TEST(ReadFile, RefusesWhatIsTooLarge) {
+  TempFolder folder;
+  folder.Write("a", "12345");
+  EXPECT_EQ(ReadFile(folder.path(), "a", 5).value(), "12345");
+  EXPECT_EQ(ReadFile(folder.path(), "a", 4).status().message(), "a: 5 bytes are above 4");
+}
+
+}  // namespace
+}  // namespace heed

@@ -1,0 +1,75 @@
+// What a configuration may say, and what is answered when it says something else.
+
+#include "engine/models/config.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/testing/random_model.h"
+
+namespace heed {
+namespace {
+
+using testing::HasSubstr;
+
+std::string Refusal(const Json& config) {
+  auto parsed = ParseModelConfig(config);
+  return parsed.ok() ? "accepted" : std::string(parsed.status().message());
+}
+
+Json With(std::string key, Json value) {
+  Json config = SmallConfig("decoder", "lm");
+  config[key] = std::move(value);
+  return config;
+}
+
+TEST(ModelConfig, ASmallOneIsAcceptedWithItsDefaults) {
+  auto config = ParseModelConfig(SmallConfig("encoder", "classification"));
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->norm.placement, NormPlacement::kPre);
+  EXPECT_EQ(config->pooling, Pooling::kFirst);
+  EXPECT_EQ(config->labels, (std::vector<std::string>{"LABEL_0", "LABEL_1", "LABEL_2", "LABEL_3", "LABEL_4"}));
+  EXPECT_FALSE(config->multi_label);
+}
+
+TEST(ModelConfig, EveryRefusalNamesTheFieldTheValueAndTheLimit) {
+  struct Case {
+    Json config;
+    std::vector<std::string> says;
+  };
+  const Case cases[] = {
+      {With("hidden_size", 0), {"hidden_size", "0", "1"}},
+      {With("hidden_size", "wide"), {"hidden_size"}},
+      {With("vocab_size", -3), {"vocab_size", "-3"}},
+      {With("num_attention_heads", 33), {"num_attention_heads", "33", "32"}},
+      {With("hidden_act", "swish"), {"hidden_act", "swish", "silu"}},
+      {With("norm", "middle"), {"norm", "middle", "res_post"}},
+      {With("layer_norm_eps", 7), {"layer_norm_eps", "7"}},
+      {With("positions", "rotary"), {"positions", "rotary", "sinusoidal"}},
+      {With("positions", "learned"), {"max_position_embeddings"}},
+      {With("head", "tail"), {"head", "tail", "classification"}},
+      {With("head", "classification"), {"num_labels"}},
+      {With("layers", Json::array()), {"layers", "0"}},
+      {With("layers", 3), {"layers"}},
+      {With("eos_token_id", 50), {"eos_token_id", "50", "49"}},
+      {With("eos_token_id", {1, "x"}), {"eos_token_id", "x"}},
+      {With("reversible", true), {"reversible"}},
+      {With("architecture", "encoder-decoder"), {"encoder-decoder"}},
+      {With("architecture", nullptr), {"architecture"}},
+      {With("tokenizer", "words"), {"tokenizer", "words", "bytes"}},
+      {With("unknown_key", 1), {"unknown_key"}},
+      {With("layers", {{{"attention", {{"type", "full"}}}, {"ffn", {{"type", "moe"}}}}}), {"layers[0].ffn", "moe"}},
+      {With("layers", {{{"atention", {{"type", "full"}}}}}), {"layers[0]", "attention"}},
+  };
+  for (const Case& c : cases) {
+    for (const std::string& word : c.says) EXPECT_THAT(Refusal(c.config), HasSubstr(word)) << c.config.dump();
+  }
+}
+
+TEST(ModelConfig, EndTokensAreAnIdOrAList) {
+  EXPECT_EQ(ParseModelConfig(With("eos_token_id", 7))->eos_token_ids, std::vector<int32_t>{7});
+  EXPECT_EQ(ParseModelConfig(With("eos_token_id", {7, 9}))->eos_token_ids, (std::vector<int32_t>{7, 9}));
+  EXPECT_TRUE(ParseModelConfig(SmallConfig("decoder", "lm"))->eos_token_ids.empty());
+}
+
+}  // namespace
+}  // namespace heed

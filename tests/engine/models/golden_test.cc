@@ -1,0 +1,45 @@
+// The golden cases that travel with the source, in every precision, every way. `./dev golden DIR...` runs any others.
+
+#include "engine/models/golden.h"
+
+#include <filesystem>
+
+#include "gtest/gtest.h"
+
+namespace heed {
+namespace {
+
+std::vector<std::string> Folders() {
+  std::vector<std::string> folders;
+  for (const auto& entry : std::filesystem::directory_iterator(HEED_SOURCE_DIR "/tests/golden/native")) {
+    folders.push_back(entry.path().filename());
+  }
+  std::sort(folders.begin(), folders.end());
+  return folders;
+}
+
+class GoldenCases : public testing::TestWithParam<std::string> {};
+
+void Check(const std::string& name, Precision precision) {
+  Threads threads(2);
+  auto results = CheckModelCases(HEED_SOURCE_DIR "/tests/golden/native/" + name, precision, threads);
+  ASSERT_TRUE(results.ok()) << results.status();
+  ASSERT_FALSE(results->empty());
+  for (const GoldenResult& result : *results) {
+    EXPECT_EQ(result.problem, "") << result.name;
+    EXPECT_GT(result.ways, precision == Precision::kF32 ? 0 : -1) << result.name;
+  }
+}
+
+TEST_P(GoldenCases, AgreeInF32) { Check(GetParam(), Precision::kF32); }
+TEST_P(GoldenCases, AgreeInBf16) { Check(GetParam(), Precision::kBf16); }
+TEST_P(GoldenCases, AgreeInInt8) { Check(GetParam(), Precision::kInt8); }
+
+INSTANTIATE_TEST_SUITE_P(Native, GoldenCases, testing::ValuesIn(Folders()), [](const auto& info) {
+  std::string name = info.param;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+});
+
+}  // namespace
+}  // namespace heed

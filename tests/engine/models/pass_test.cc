@@ -1,0 +1,238 @@
+// Passes and sequences of real models with random weights.
+
+#include <cmath>
+#include <cstdlib>
+#include <random>
+
+#include "engine/models/native.h"
+#include "engine/ops/microkernel.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/testing/random_model.h"
+
+namespace heed {
+namespace {
+
+using testing::HasSubstr;
+using Output = std::vector<float>;
+
+Work Last(Sequence* sequence, std::vector<int32_t> tokens, Output* out) {
+  Work work{.sequence = sequence, .tokens = std::move(tokens)};
+  work.wanted = {static_cast<int32_t>(work.tokens.size()) - 1};
+  work.read = [out](int32_t, std::span<const float> row) { out->assign(row.begin(), row.end()); };
+  return work;
+}
+
+void Run(const Model& model, std::vector<Work>& batch, Threads& threads) {
+  auto pass = model.Begin(&batch);
+  while (pass->Advance(threads)) {
+  }
+}
+
+std::string StateOf(Sequence& sequence) {
+  std::string bytes;
+  StateArchive archive = StateArchive::Saving(&bytes);
+  sequence.Archive(archive);
+  return bytes;
+}
+
+int64_t MeasuredBytes(Sequence& sequence) {
+  StateArchive archive = StateArchive::Measuring();
+  sequence.Archive(archive);
+  return archive.measured();
+}
+
+// Micro-kernel calls of one decode step of n sequences.
+int64_t CallsOfStep(const Model& model, int n) {
+  Threads threads(1);
+  std::vector<std::unique_ptr<Sequence>> sequences;
+  std::vector<Work> batch;
+  Output out;
+  for (int i = 0; i < n; ++i) {
+    sequences.push_back(model.Start());
+    batch.push_back(Last(sequences.back().get(), {i}, &out));
+  }
+  int64_t before = MicroKernel::Calls();
+  Run(model, batch, threads);
+  return MicroKernel::Calls() - before;
+}
+
+TEST(Pass, ThirtyTwoSequencesMakeAsManyGemmCallsALayerAsOne) {
+  RandomModel model = MakeRandomModel(SmallConfig("decoder", "lm"));
+  // Attention's calls grow with the sequences, one sequence's share each; those of the products must not.
+  int64_t one = CallsOfStep(*model, 1), two = CallsOfStep(*model, 2);
+  int64_t attention = two - one, products = one - attention;
+  EXPECT_GT(products, 0);
+  EXPECT_GT(attention, 0);
+  EXPECT_EQ(CallsOfStep(*model, 32), products + 32 * attention);
+}
+
+TEST(Pass, GivesALayerBetweenTwoTurns) {
+  RandomModel model = MakeRandomModel(SmallConfig("decoder", "lm"));
+  Threads threads(2);
+  auto sequence = model->Start();
+  Output out;
+  std::vector<Work> batch;
+  batch.push_back(Last(sequence.get(), {1, 2, 3}, &out));
+  auto pass = model->Begin(&batch);
+  EXPECT_TRUE(pass->Advance(threads));
+  EXPECT_TRUE(pass->Advance(threads));
+  EXPECT_TRUE(out.empty());
+  EXPECT_FALSE(pass->Advance(threads));
+  EXPECT_EQ(out.size(), 50u);
+  EXPECT_EQ(sequence->tokens(), 3);
+}
+
+TEST(Pass, ADroppedWorkIsNotReadAndTheOthersAreUnchanged) {
+  RandomModel model = MakeRandomModel(SmallConfig("decoder", "lm"));
+  Threads threads(2);
+  Output alone, kept, dropped;
+  auto lone = model->Start();
+  std::vector<Work> single;
+  single.push_back(Last(lone.get(), {1, 2, 3}, &alone));
+  Run(*model, single, threads);
+  auto a = model->Start(), b = model->Start();
+  std::vector<Work> batch;
+  batch.push_back(Last(a.get(), {9, 8, 7, 6}, &dropped));
+  batch.push_back(Last(b.get(), {1, 2, 3}, &kept));
+  auto pass = model->Begin(&batch);
+  ASSERT_TRUE(pass->Advance(threads));
+  pass->Drop(0);
+  while (pass->Advance(threads)) {
+  }
+  EXPECT_TRUE(dropped.empty());
+  EXPECT_EQ(kept, alone);
+}
+
+TEST(Sequence, ACloneGoesItsOwnWay) {
+  RandomModel model = MakeRandomModel(SmallConfig("decoder", "lm"));
+  Threads threads(1);
+  auto first = model->Start();
+  Output out, of_first, of_clone;
+  std::vector<Work> prompt;
+  prompt.push_back(Last(first.get(), {1, 2, 3, 4}, &out));
+  Run(*model, prompt, threads);
+  auto clone = first->Clone();
+  std::vector<Work> step;
+  step.push_back(Last(first.get(), {5}, &of_first));
+  Run(*model, step, threads);
+  std::vector<Work> other;
+  other.push_back(Last(clone.get(), {5}, &of_clone));
+  Run(*model, other, threads);
+  EXPECT_EQ(of_first, of_clone);
+  EXPECT_EQ(clone->tokens(), 5);
+}
+
+TEST(Sequence, SavedAndRestoredItGoesOnTheSameBits) {
+  RandomModel model = MakeRandomModel(SmallConfig("decoder", "lm", {{"type", "softmax"}, {"window", 20}}));
+  Threads threads(1);
+  auto first = model->Start();
+  Output out, of_first, of_restored;
+  std::vector<Work> prompt;
+  prompt.push_back(Last(first.get(), std::vector<int32_t>(150, 3), &out));
+  Run(*model, prompt, threads);
+  std::string bytes = StateOf(*first);
+  auto restored = model->Start();
+  StateArchive archive = StateArchive::Restoring(bytes);
+  restored->Archive(archive);
+  ASSERT_TRUE(archive.Finish().ok()) << archive.Finish();
+  for (auto [sequence, output] : {std::pair{first.get(), &of_first}, {restored.get(), &of_restored}}) {
+    std::vector<Work> step;
+    step.push_back(Last(sequence, {5}, output));
+    Run(*model, step, threads);
+  }
+  EXPECT_EQ(of_first, of_restored);
+}
+
+TEST(Sequence, BytesThatAreNoStateAreAnErrorNotACrash) {
+  RandomModel model = MakeRandomModel(SmallConfig("decoder", "lm"));
+  Threads threads(1);
+  auto sequence = model->Start();
+  Output out;
+  std::vector<Work> prompt;
+  prompt.push_back(Last(sequence.get(), {1, 2, 3}, &out));
+  Run(*model, prompt, threads);
+  const std::string good = StateOf(*sequence);
+  std::mt19937 random(3);
+  for (int round = 0; round < 300; ++round) {
+    std::string bad = good.substr(0, random() % good.size());
+    if (round % 2) {
+      bad = good;
+      for (int i = 0; i < 8; ++i) bad[random() % 64] = static_cast<char>(random());
+    }
+    auto fresh = model->Start();
+    StateArchive archive = StateArchive::Restoring(bad);
+    fresh->Archive(archive);
+    if (bad.size() < good.size()) EXPECT_FALSE(archive.Finish().ok());
+  }
+}
+
+TEST(Sequence, HoldsNoMoreThanItsClosedForm) {
+  for (const Json& attention : {Json{{"type", "full"}}, Json{{"type", "softmax"}, {"window", 40}, {"sinks", 2}}}) {
+    RandomModel model = MakeRandomModel(SmallConfig("decoder", "lm", attention));
+    Threads threads(1);
+    auto sequence = model->Start();
+    Output out;
+    for (int i = 0; i < 300; ++i) {
+      std::vector<Work> step;
+      step.push_back(Last(sequence.get(), {i % 50}, &out));
+      Run(*model, step, threads);
+      ASSERT_LE(MeasuredBytes(*sequence), model->StateBytes(sequence->tokens())) << attention.dump() << " at " << i;
+    }
+  }
+}
+
+TEST(Pooling, AnEmbeddingHasLengthOneWhereTheModelSaysSo) {
+  Json config = SmallConfig("encoder", "none");
+  config["pooling"] = "mean";
+  config["normalize"] = true;
+  RandomModel model = MakeRandomModel(config);
+  Threads threads(2);
+  auto sequence = model->Start();
+  Output out;
+  std::vector<Work> batch;
+  batch.push_back(Last(sequence.get(), {1, 2, 3}, &out));
+  Run(*model, batch, threads);
+  double squares = 0;
+  for (float x : out) squares += x * x;
+  EXPECT_NEAR(squares, 1, 1e-5);
+  EXPECT_EQ(model->info().head, Head::kEmbedding);
+}
+
+TEST(LongSequence, SixtyFourThousandTokensNeedNothingQuadratic) {
+  if (!std::getenv("HEED_FULL")) GTEST_SKIP() << "runs in ./dev test full";
+  Json config = SmallConfig("encoder", "classification");
+  config["hidden_size"] = 64;
+  RandomModel model = MakeRandomModel(config, Precision::kF32);
+  Threads threads(2);
+  auto sequence = model->Start();
+  Output out;
+  std::vector<Work> batch;
+  batch.push_back(Last(sequence.get(), std::vector<int32_t>(65536, 7), &out));
+  batch[0].wanted = {0};
+  Run(*model, batch, threads);
+  ASSERT_EQ(out.size(), 5u);
+  EXPECT_TRUE(std::isfinite(out[0]));
+}
+
+TEST(LoadNativeModel, AMissingAnExtraAndAMisshapenTensorAreNamed) {
+  Json config = SmallConfig("decoder", "lm");
+  auto message = [&](const std::map<std::string, Tensor>& tensors) {
+    auto model = NewNativeModel(config, Weights::Of(tensors), {});
+    return model.ok() ? std::string("loaded") : std::string(model.status().message());
+  };
+  RandomWeights weights = MakeRandomWeights(config);
+  EXPECT_EQ(message(weights.tensors), "loaded");
+  auto missing = weights.tensors;
+  missing.erase("layers.1.ffn.up.weight");
+  EXPECT_THAT(message(missing), HasSubstr("layers.1.ffn.up.weight"));
+  auto extra = weights.tensors;
+  extra["layers.2.ffn.up.weight"] = weights.tensors["layers.1.ffn.up.weight"];
+  EXPECT_THAT(message(extra), HasSubstr("layers.2.ffn.up.weight"));
+  auto misshapen = weights.tensors;
+  misshapen["layers.0.attention.o.weight"] = weights.tensors["layers.1.ffn.up.weight"];
+  EXPECT_THAT(message(misshapen), HasSubstr("[64, 32]"));
+}
+
+}  // namespace
+}  // namespace heed

@@ -1,0 +1,171 @@
+// A sequence's answers are the same bits alone, in any company, with any number of threads and however its prompt is cut.
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <random>
+
+#include "engine/models/model.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/testing/random_model.h"
+
+namespace heed {
+namespace {
+
+using Output = std::vector<float>;
+
+struct Setting {
+  std::string name;
+  Json config;
+  Precision precision;
+};
+
+// Every listed type of attention with each precision, wide and long enough to cross all blocks.
+std::vector<Setting> Settings() {
+  std::vector<Setting> settings;
+  const std::map<std::string, Json> attentions = {
+      {"full", {{"type", "full"}}},
+      {"grouped", {{"type", "softmax"}, {"num_key_value_heads", 1}, {"rope", {{"theta", 10000}}}}},
+      {"window", {{"type", "softmax"}, {"window", 70}, {"sinks", 3}, {"alibi", true}}}};
+  for (const auto& [name, attention] : attentions) {
+    for (Precision precision : {Precision::kF32, Precision::kBf16, Precision::kInt8}) {
+      Json config = SmallConfig("decoder", "lm", attention);
+      config["hidden_size"] = 96;
+      config["intermediate_size"] = 200;
+      settings.push_back({name + "_" + std::string(Name(precision)), config, precision});
+    }
+  }
+  return settings;
+}
+
+Work Asking(Sequence* sequence, std::vector<int32_t> tokens, bool more, Output* out) {
+  Work work{.sequence = sequence, .tokens = std::move(tokens), .more = more};
+  for (int32_t i = 0; i < static_cast<int32_t>(work.tokens.size()); ++i) work.wanted.push_back(i);
+  work.read = [out](int32_t, std::span<const float> row) { out->insert(out->end(), row.begin(), row.end()); };
+  return work;
+}
+
+void Run(const Model& model, std::vector<Work>& batch, Threads& threads) {
+  auto pass = model.Begin(&batch);
+  while (pass->Advance(threads)) {
+  }
+}
+
+std::vector<int32_t> RandomTokens(std::mt19937& random, int n) {
+  std::vector<int32_t> tokens(n);
+  for (int32_t& token : tokens) token = static_cast<int32_t>(random() % 50);
+  return tokens;
+}
+
+// One sequence on its way: which tokens it has given, and what came back.
+struct Traveller {
+  std::vector<int32_t> prompt, steps;
+  std::unique_ptr<Sequence> sequence;
+  size_t at = 0;  // of prompt and steps together
+  Output output;
+
+  bool done() const { return at == prompt.size() + steps.size(); }
+  // The next piece: at most `most` rows of the prompt, cut at the grid, or one step.
+  Work Next(size_t most) {
+    std::vector<int32_t> tokens;
+    if (at >= prompt.size()) {
+      tokens = {steps[at - prompt.size()]};
+    } else {
+      size_t left = prompt.size() - at;
+      size_t count = left <= most ? left : std::max<size_t>(most / kGrid * kGrid, kGrid);
+      count = std::min(count, left);
+      tokens.assign(prompt.begin() + at, prompt.begin() + at + count);
+    }
+    at += tokens.size();
+    return Asking(sequence.get(), std::move(tokens), at < prompt.size(), &output);
+  }
+};
+
+std::vector<Traveller> RandomTravellers(const Model& model, std::mt19937& random, int n) {
+  std::vector<Traveller> travellers(n);
+  for (Traveller& t : travellers) {
+    t.prompt = RandomTokens(random, random() % 8 == 0 ? 1 + random() % 500 : 1 + random() % 60);
+    t.steps = RandomTokens(random, random() % 4);
+    t.sequence = model.Start();
+  }
+  return travellers;
+}
+
+std::vector<Output> Alone(const Model& model, const std::vector<Traveller>& travellers, Threads& threads) {
+  std::vector<Output> outputs;
+  for (const Traveller& t : travellers) {
+    Traveller lone{t.prompt, t.steps, model.Start(), 0, {}};
+    while (!lone.done()) {
+      std::vector<Work> batch;
+      batch.push_back(lone.Next(1 << 20));
+      Run(model, batch, threads);
+    }
+    outputs.push_back(lone.output);
+  }
+  return outputs;
+}
+
+class SameBits : public testing::TestWithParam<Setting> {};
+
+TEST_P(SameBits, WhateverTheCompanyTheThreadsAndTheBudget) {
+  RandomModel model = MakeRandomModel(GetParam().config, GetParam().precision);
+  Threads one(1), two(2), three(3);
+  std::mt19937 random(7);
+  const int mixes = std::getenv("HEED_FULL") ? 200 : 23;  // nine settings: over 200 mixes in all
+  for (int mix = 0; mix < mixes; ++mix) {
+    std::vector<Traveller> travellers = RandomTravellers(*model, random, 1 + random() % 6);
+    std::vector<Output> alone = Alone(*model, travellers, one);
+    size_t budget = size_t{128} << (random() % 3);
+    Threads& threads = random() % 2 ? two : three;
+    while (!std::all_of(travellers.begin(), travellers.end(), [](const Traveller& t) { return t.done(); })) {
+      std::vector<Work> batch;
+      for (Traveller& t : travellers) {
+        if (!t.done() && random() % 3 != 0) batch.push_back(t.Next(budget));
+      }
+      if (!batch.empty()) Run(*model, batch, threads);
+    }
+    for (size_t i = 0; i < travellers.size(); ++i) {
+      ASSERT_EQ(travellers[i].output, alone[i]) << "mix " << mix << ", sequence " << i << " of " << travellers.size()
+                                                << ", prompt " << travellers[i].prompt.size();
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Every, SameBits, testing::ValuesIn(Settings()),
+                         [](const auto& info) { return info.param.name; });
+
+TEST(SameBits, OfAnEncoderInAnyCompany) {
+  Json config = SmallConfig("encoder", "classification");
+  config["pooling"] = "mean";
+  for (Precision precision : {Precision::kF32, Precision::kBf16, Precision::kInt8}) {
+    RandomModel model = MakeRandomModel(config, precision);
+    Threads one(1), two(2);
+    std::mt19937 random(11);
+    for (int mix = 0; mix < 20; ++mix) {
+      std::vector<std::vector<int32_t>> inputs(1 + random() % 9);
+      std::vector<Output> alone(inputs.size()), together(inputs.size());
+      std::vector<std::unique_ptr<Sequence>> sequences;
+      std::vector<Work> batch;
+      for (size_t i = 0; i < inputs.size(); ++i) {
+        inputs[i] = RandomTokens(random, 1 + random() % 300);
+        sequences.push_back(model->Start());
+        auto pooled = [&](Sequence* s, Output* out) {
+          Work work = Asking(s, inputs[i], false, out);
+          work.wanted = {0};
+          return work;
+        };
+        std::vector<Work> lone;
+        std::unique_ptr<Sequence> own = model->Start();
+        lone.push_back(pooled(own.get(), &alone[i]));
+        Run(*model, lone, one);
+        batch.push_back(pooled(sequences.back().get(), &together[i]));
+      }
+      Run(*model, batch, two);
+      ASSERT_EQ(together, alone) << "mix " << mix;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace heed

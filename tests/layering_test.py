@@ -1,0 +1,79 @@
+"""Dependencies point one way: reads every #include and holds the order of the folders (DESIGN.md, sections 3 and 4)."""
+import pathlib
+import re
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+# Each folder, and those it may include beside itself.
+BASE = {"engine/base"}
+TENSOR = BASE | {"engine/tensor"}
+OPS = TENSOR | {"engine/ops"}
+WEIGHTS = OPS | {"engine/weights"}
+ATTENTION = WEIGHTS | {"engine/attention"}
+BLOCKS = ATTENTION | {"engine/blocks"}
+TEXT = WEIGHTS | {"engine/text"}
+GENERATION = TEXT | {"engine/generation"}
+MODELS = BLOCKS | TEXT | {"engine/models"}
+SERVER = MODELS | GENERATION | {"server"}
+JOBS = SERVER | {"server/jobs"}
+SERVICES = JOBS | {"server/services", "proto"}
+CLIENT = BASE | {"client", "proto"}
+MAY_INCLUDE = {
+    "engine/base": BASE, "engine/tensor": TENSOR, "engine/ops": OPS, "engine/weights": WEIGHTS, "engine/attention": ATTENTION, "engine/blocks": BLOCKS,
+    "engine/models": MODELS, "engine/text": TEXT, "engine/generation": GENERATION, "server": SERVER, "server/jobs": JOBS, "server/services": SERVICES,
+    "client": CLIENT, "client/cli": CLIENT | SERVICES | {"client/cli"},
+}
+
+# Libraries that only these folders may include, by the start of their headers' names.
+ONLY_IN = {
+    "oneapi/": {"engine/ops"}, "dnnl": {"engine/ops"}, "hwy/": {"engine/ops"},
+    "grpc": {"server/services", "client", "client/cli"}, "google/protobuf/": {"server/services", "client", "client/cli"},
+    "prometheus/": {"server/services"}, "pcre2": {"engine/text"}, "utf8proc": {"engine/text"},
+}
+
+
+def includes():
+    """(file, folder, what it includes) of all sources."""
+    for top in ("engine", "server", "client"):
+        for path in sorted((ROOT / top).rglob("*")):
+            if path.suffix in (".cc", ".h", ".def"):
+                name = path.relative_to(ROOT)
+                for header in re.findall(r'^\s*#\s*include\s*[<"]([^">]+)[">]', path.read_text(), re.MULTILINE):
+                    yield str(name), str(name.parent), header
+
+
+def folder_of(header):
+    """Our folder that the header lies in; "proto" for what is generated; None for libraries."""
+    if re.search(r"\.pb\.h$", header) and not header.startswith("google/"):
+        return "proto"
+    folder = header.rpartition("/")[0]
+    return folder if (ROOT / folder).is_dir() and folder.split("/")[0] in ("engine", "server", "client", "tests") else None
+
+
+class Layering(unittest.TestCase):
+    def test_every_folder_has_its_place(self):
+        self.assertEqual({folder for _, folder, _ in includes()} - set(MAY_INCLUDE), set())
+
+    def test_folders_include_only_what_comes_before_them(self):
+        wrong = [f"{name} includes {header}" for name, folder, header in includes()
+                 if folder_of(header) and folder_of(header) not in MAY_INCLUDE.get(folder, set())]
+        self.assertEqual(wrong, [])
+
+    def test_libraries_stay_in_their_folders(self):
+        wrong = [f"{name} includes {header}" for name, folder, header in includes() for start, folders in ONLY_IN.items()
+                 if header.startswith(start) and folder_of(header) is None and folder not in folders]
+        self.assertEqual(wrong, [])
+
+    def test_our_headers_are_included_from_the_top_of_the_tree(self):
+        wrong = [f"{name} includes {header}" for name, _, header in includes()
+                 if folder_of(header) is None and (ROOT / name).parent.joinpath(header).exists()]
+        self.assertEqual(wrong, [])
+
+    def test_locks_and_containers_are_the_standard_library_s(self):
+        wrong = [f"{name} includes {header}" for name, _, header in includes() if header.startswith(("absl/container/", "absl/synchronization/"))]
+        self.assertEqual(wrong, [])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,240 @@
+"""Runs the tests, on the platform; ./dev test calls it.
+
+    tests/run.py [quick|full]      stages, one after the other
+    tests/run.py TARGET [FILTER]   one test binary (asan/TARGET, tsan/TARGET for another build) or one Python test
+
+A failing stage does not stop the next. Each stage says its minutes; what cannot run here is said (`not run: NAME`) and
+counted as nothing; the last line is the sum of all: `N passed, N failed`.
+"""
+import collections
+import glob
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+SHARED = ROOT.parent / "shared" / "oracle"
+DTYPES = ("f32", "bf16", "int8")
+
+# The oracle's cases that Heed agrees with, all tried by `full`; tests/golden holds the small ones that every run tries.
+AGREED = ("native/plain-*", "native/softmax-*", "native/large-plain-*", "native/large-full-*", "native/large-softmax-*", "sampling", "tokenizers/word-level")
+NOT_YET = "shaw"
+
+# Instruction sets, weakest first: name, the CPU's flags, oneDNN's limit, Highway's limit.
+LEVELS = (
+    ("avx2", {"avx2", "fma"}, "AVX2", "avx2"),
+    ("avx512", {"avx512f", "avx512bw", "avx512dq", "avx512vl"}, "AVX512_CORE", "avx512"),
+    ("avx512_vnni", {"avx512_vnni"}, "AVX512_CORE_VNNI", "avx512"),
+    ("avx512_bf16", {"avx512_bf16"}, "AVX512_CORE_BF16", "avx512"),
+    ("amx", {"amx_tile", "amx_int8", "amx_bf16"}, "AVX512_CORE_AMX", ""),
+)
+
+SANITIZER_OPTIONS = {
+    "ASAN_OPTIONS": "detect_stack_use_after_return=1:strict_string_checks=1",
+    "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1",
+    "TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1",
+}
+
+full = False  # the long tests too
+passed = 0
+failures = []  # their names
+
+
+# ----------------------------------------------------------------------------------------------------- one test program
+
+def count(name, good, bad):
+    global passed
+    passed += good
+    failures.extend([name] * bad)
+
+
+def not_run(name, why):
+    print(f"not run: {name} ({why})", flush=True)
+
+
+def run(command, env=None, limit=3600):
+    """Runs it to its end or the limit in seconds, its output shown as it comes; returns the exit status and the output."""
+    process = subprocess.Popen(["timeout", "--kill-after=10", str(limit), *map(str, command)], cwd=ROOT, env={**os.environ, **SANITIZER_OPTIONS, **(env or {})},
+                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
+    lines = []
+    for line in process.stdout:
+        lines.append(line)
+        print(line, end="", flush=True)
+    return process.wait(), "".join(lines)
+
+
+def number(pattern, text):
+    """The number that the last match of the pattern captures."""
+    found = re.findall(pattern, text)
+    return int(found[-1]) if found else 0
+
+
+def check(name, status, good, bad):
+    """Counts a program's tests. One that failed without a failed test, or that tried nothing, is a failure itself."""
+    if (status != 0 and bad == 0) or (status == 0 and good + bad == 0):
+        print(f"{name}: exit status {status}, no test passed" if status == 0 else f"{name}: exit status {status}", flush=True)
+        bad += 1
+    count(name, good, bad)
+
+
+def build(preset, *targets):
+    """True if all is built; a build that fails is one failure."""
+    status, _ = run(["./dev", "build", preset, *targets])
+    if status != 0:
+        count(f"build {preset}", 0, 1)
+    return status == 0
+
+
+def binaries(preset, label=""):
+    """The test binaries that the build knows, by name."""
+    listing = subprocess.run(["ctest", "--test-dir", f"build/{preset}", "--show-only=json-v1", "-L", label], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    return [test["name"] for test in json.loads(listing)["tests"]]
+
+
+def gtest(preset, binary, pattern="*", env=None, name=None):
+    print(f"-- {name or preset + '/' + binary}", flush=True)
+    fixed_addresses = ["setarch", "--addr-no-randomize"] if preset == "tsan" else []  # where TSan expects them
+    status, output = run([*fixed_addresses, f"build/{preset}/{binary}", "--gtest_brief=1", f"--gtest_filter={pattern}"], {**({"HEED_FULL": "1"} if full else {}), **(env or {})})
+    check(name or f"{preset}/{binary}", status, number(r"\[  PASSED  \] (\d+) test", output), number(r"\[  FAILED  \] (\d+) test", output))
+
+
+def golden(preset, folders, dtype="f32", env=None, name=None):
+    name = name or f"{preset} golden {dtype}"
+    if not folders:
+        return not_run(name, "no folder")
+    if not (ROOT / "build" / preset / "heed").exists():
+        return not_run(name, "no heed yet")
+    print(f"-- {name}", flush=True)
+    status, output = run([f"build/{preset}/heed", "golden", f"--dtype={dtype}", *folders], env)
+    bad = number(r"(\d+) fail", output)
+    check(name, status, number(r"(\d+) cases?\b", output) - bad, bad)
+
+
+def python(test):
+    print(f"-- {test}", flush=True)
+    status, output = run([sys.executable, f"tests/{test}.py"])
+    bad = number(r"failures=(\d+)", output) + number(r"errors=(\d+)", output)
+    skipped = number(r"skipped=(\d+)", output)
+    check(test, status, number(r"Ran (\d+) test", output) - bad - skipped, bad)
+
+
+# --------------------------------------------------------------------------------------------------------------- stages
+
+def golden_folders():
+    return sorted(glob.glob("tests/golden/*/", root_dir=ROOT))
+
+
+def agreed_folders():
+    return sorted(folder for pattern in AGREED for folder in glob.glob(str(SHARED / pattern)) if NOT_YET not in folder)
+
+
+def stage_release():
+    if build("release"):
+        for binary in binaries("release"):
+            gtest("release", binary)
+
+
+def stage_golden():
+    for dtype in DTYPES:
+        golden("release", golden_folders(), dtype)
+
+
+def stage_format():
+    sources = subprocess.run("find engine server client tests -name '*.cc' -o -name '*.h'", shell=True, cwd=ROOT, capture_output=True, text=True).stdout.split()
+    status, _ = run(["clang-format", "--dry-run", "--Werror", *sources])
+    check("format", status, int(status == 0), int(status != 0))
+
+
+def stage_rules():
+    for test in ("layering_test", "proto_test", "dev_test"):
+        python(test)
+
+
+def stage_asan():
+    if build("asan"):
+        for binary in binaries("asan"):
+            gtest("asan", binary)
+        golden("asan", golden_folders())
+
+
+def stage_tsan():
+    if build("tsan"):
+        for binary in binaries("tsan", "threads"):
+            gtest("tsan", binary)
+
+
+def stage_levels():
+    """The best level of this CPU is the one that all other stages ran with."""
+    cpu = set(re.search(r"flags\s*: (.*)", pathlib.Path("/proc/cpuinfo").read_text()).group(1).split())
+    available = [level for level in LEVELS if level[1] <= cpu]
+    for name, _, onednn, highway in available[:-1]:
+        env = {"ONEDNN_MAX_CPU_ISA": onednn, "HEED_MAX_SIMD": highway}
+        for binary in sorted({"ops_test", "attention_test"} & set(binaries("release"))):
+            gtest("release", binary, env=env, name=f"{name} {binary}")
+        for dtype in DTYPES:
+            golden("release", golden_folders(), dtype, env, f"{name} golden {dtype}")
+    for level in LEVELS:
+        if level not in available:
+            not_run(level[0], "not in this CPU")
+
+
+def stage_readme():
+    python("readme_test")
+
+
+def stage_oracle():
+    for dtype in DTYPES:
+        golden("asan", agreed_folders(), dtype, name=f"asan oracle {dtype}")
+
+
+def stage_image():
+    status, _ = run(["./dev", "image"])
+    check("image", status, int(status == 0), int(status != 0))
+
+
+QUICK = (stage_release, stage_golden, stage_format, stage_rules)
+NORMAL = QUICK + (stage_asan, stage_tsan, stage_levels, stage_readme)
+FULL = NORMAL + (stage_oracle, stage_image)
+
+
+def run_stages(stages):
+    minutes = {}
+    for stage in stages:
+        name = stage.__name__.removeprefix("stage_")
+        print(f"== {name}", flush=True)
+        start, passed_before, failed_before = time.monotonic(), passed, len(failures)
+        stage()
+        minutes[name] = f"== {name}: {(time.monotonic() - start) / 60:.1f} minutes, {passed - passed_before} passed, {len(failures) - failed_before} failed"
+        print(minutes[name], flush=True)
+    print("\nAll stages:", *minutes.values(), sep="\n")
+
+
+def run_one(name, pattern="*"):
+    preset, _, target = name.rpartition("/")
+    if (ROOT / "tests" / f"{target}.py").exists():
+        python(target)
+    elif build(preset or "release", target):
+        gtest(preset or "release", target, pattern)
+
+
+def main(arguments):
+    global full
+    modes = {"quick": QUICK, "": NORMAL, "full": FULL}
+    mode = arguments[0] if arguments else ""
+    full = mode == "full" or "HEED_FULL" in os.environ
+    if mode in modes:
+        run_stages(modes[mode])
+    else:
+        run_one(*arguments)
+    for name, times in collections.Counter(failures).items():
+        print(f"failed: {name} ({times})")
+    print(f"{passed} passed, {len(failures)} failed")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,112 @@
+#include "tests/testing/random_model.h"
+
+#include <cmath>
+#include <random>
+
+#include "absl/log/check.h"
+#include "engine/base/status.h"
+#include "engine/models/native.h"
+#include "engine/weights/weights.h"
+
+namespace heed {
+namespace {
+
+class Maker {
+ public:
+  Maker(const Json& config, uint64_t seed) : config_(config), state_(seed * 0x9E3779B97F4A7C15u + 1) {
+    width_ = config["hidden_size"];
+    rms_ = config.value("norm_type", "layer") == "rms";
+    biases_ = config.value("attention_bias", true);
+  }
+
+  RandomWeights Make() {
+    Add("embed.tokens.weight", {config_["vocab_size"], width_}, 1.0);
+    if (config_.value("positions", "none") == "learned") {
+      Add("embed.positions.weight", {config_["max_position_embeddings"], width_}, 1.0);
+    }
+    for (size_t i = 0; i < config_["layers"].size(); ++i) Layer(Cat("layers.", i), config_["layers"][i]);
+    if (config_.value("norm", "pre") == "pre") Norm("norm");
+    std::string head = config_.value("head", "none");
+    if (head == "classification" || head == "token_classification") Product("classifier", config_["num_labels"], width_, true);
+    return std::move(weights_);
+  }
+
+ private:
+  void Layer(const std::string& name, const Json& layer) {
+    Norm(name + ".norm1");
+    Attention(name + ".attention", layer["attention"]);
+    if (layer.value("ffn", Json{{"type", "dense"}})["type"] == "none") return;
+    Norm(name + ".norm2");
+    int64_t hidden = config_["intermediate_size"];
+    std::string act = config_.value("hidden_act", "gelu");
+    if (act == "swiglu" || act == "geglu" || act == "reglu") Product(name + ".ffn.gate", hidden, width_, biases_);
+    Product(name + ".ffn.up", hidden, width_, biases_);
+    Product(name + ".ffn.down", width_, hidden, biases_);
+  }
+
+  void Attention(const std::string& name, const Json& options) {
+    int64_t heads = options.value("num_heads", config_["num_attention_heads"].get<int64_t>());
+    int64_t head_dim = options.value("head_dim", width_ / heads);
+    int64_t kv = options.value("num_key_value_heads", heads);
+    Product(name + ".q", heads * head_dim, width_, biases_);
+    Product(name + ".k", kv * head_dim, width_, biases_);
+    Product(name + ".v", kv * head_dim, width_, biases_);
+    Product(name + ".o", width_, heads * head_dim, biases_);
+    if (options.contains("relative_bias")) Add(name + ".relative_bias", {options["relative_bias"]["buckets"], heads}, 1.0);
+  }
+
+  void Product(const std::string& name, int64_t out, int64_t in, bool bias) {
+    Add(name + ".weight", {out, in}, 1.0 / std::sqrt(static_cast<double>(in)));
+    if (bias) Add(name + ".bias", {out}, 0.1);
+  }
+
+  void Norm(const std::string& name) {
+    Add(name + ".weight", {width_}, 0.1, 1.0);
+    if (!rms_) Add(name + ".bias", {width_}, 0.1);
+  }
+
+  void Add(const std::string& name, std::vector<int64_t> shape, double scale, double mean = 0) {
+    Tensor tensor{DType::kF32, std::move(shape), nullptr};
+    Buffer& buffer = weights_.memory.emplace_back(tensor.size() * sizeof(float));
+    for (int64_t i = 0; i < tensor.size(); ++i) buffer.as<float>()[i] = static_cast<float>(mean + scale * Next());
+    tensor.data = buffer.as<float>();
+    weights_.tensors.emplace(name, std::move(tensor));
+  }
+
+  // Uniform with variance 1 (xorshift64*, Vigna 2016).
+  double Next() {
+    state_ ^= state_ >> 12;
+    state_ ^= state_ << 25;
+    state_ ^= state_ >> 27;
+    return (static_cast<double>((state_ * 0x2545F4914F6CDD1Du) >> 11) / 9007199254740992.0 - 0.5) * std::sqrt(12.0);
+  }
+
+  const Json& config_;
+  uint64_t state_;
+  int64_t width_;
+  bool rms_, biases_;
+  RandomWeights weights_;
+};
+
+}  // namespace
+
+RandomWeights MakeRandomWeights(const Json& config, uint64_t seed) { return Maker(config, seed).Make(); }
+
+RandomModel MakeRandomModel(const Json& config, Precision precision, uint64_t seed) {
+  RandomModel random{MakeRandomWeights(config, seed), nullptr};
+  auto model = NewNativeModel(config, Weights::Of(random.weights.tensors), {.precision = precision});
+  CHECK(model.ok()) << model.status().message();
+  random.model = *std::move(model);
+  return random;
+}
+
+Json SmallConfig(const std::string& architecture, const std::string& head, const Json& attention) {
+  Json layer = {{"attention", attention}, {"ffn", {{"type", "dense"}}}};
+  Json config = {{"model_type", "heed"}, {"architecture", architecture}, {"vocab_size", 50},       {"hidden_size", 32},
+                 {"num_attention_heads", 4}, {"intermediate_size", 64},  {"hidden_act", "gelu"}, {"head", head},
+                 {"layers", Json::array({layer, layer})}};
+  if (head == "classification" || head == "token_classification") config["num_labels"] = 5;
+  return config;
+}
+
+}  // namespace heed
