@@ -1,5 +1,5 @@
-// Every request is a Job: it says which rows come next and takes what comes back. A classification takes once, a
-// generation until it stops; a scheduler serves both in one loop and knows neither.
+// Every request is a Job: it says which rows come next and takes what comes back. A classification takes
+// once, a generation until it stops; a scheduler serves both in one loop and knows neither.
 #ifndef HEED_SERVER_JOB_H_
 #define HEED_SERVER_JOB_H_
 
@@ -25,8 +25,8 @@ struct Urgency {
 // What the scheduler must know before it admits a job. Fixed when the job is made.
 struct JobTerms {
   Urgency urgency;
-  int64_t rows = 1;    // of its first phase (a prompt, a whole document); what comes later is decoding, a few rows a step
-  int64_t bytes = 0;   // the most state it ever holds (Model::StateBytes): reserved from admission to the end
+  int64_t rows = 1;    // of its first phase: a prompt, a whole document. Later it decodes, a few rows a step
+  int64_t bytes = 0;   // the most state it ever holds (Model::StateBytes), reserved while it is admitted
   bool whole = false;  // the rows of its first phase must be in one pass (an encoder's)
 };
 
@@ -59,37 +59,37 @@ class Wakeup {
   bool pending_ = false;  // guarded by mutex_
 };
 
-// Lives from Submit() to End(). The virtuals are called by the scheduler's thread, one at a time; they must not block.
-// Only Next() and Take() may throw (no memory), and then the job is ended.
+// Lives from Submit() to End(). The virtuals are called by the scheduler's thread, one at a time; they must
+// not block. Only Next() and Take() may throw (no memory), and then the job is ended.
 class Job {
  public:
   explicit Job(JobTerms terms) : terms_(terms) {}
   virtual ~Job() = default;
   const JobTerms& terms() const { return terms_; }
 
-  // Rows it could use in the next step: in its first phase what is left of it, more than a step may hold; afterwards what
-  // one step needs; 0 while it is paused (its reader is slow).
+  // Rows it could use in the next step: in its first phase what is left of it, more than a step may hold;
+  // afterwards what one step needs; 0 while it is paused (its reader is slow).
   virtual int64_t Rows() const = 0;
-  // Appends its next work: at least one and at most `rows` rows. In the first phase, `rows` is all that is left or at least
-  // kGrid, and a chunk ends at a multiple of kGrid; all of Rows() when terms().whole and after the first phase.
-  // The works refer to the job's own sequences.
+  // Appends its next work: at least one and at most `rows` rows. In the first phase, `rows` is all that is
+  // left or at least kGrid, and a chunk ends at a multiple of kGrid; all of Rows() when terms().whole and
+  // after the first phase. The works refer to the job's own sequences.
   virtual void Next(int64_t rows, std::vector<Work>* batch) = 0;
-  // After the pass with its work, whose results came through Work::read. True: it has finished, End(OK) follows at once.
-  // An error ends it too: End() gets it.
+  // After the pass with its work, whose results came through Work::read. True: it has finished, End(OK)
+  // follows at once. An error ends it too: End() gets it.
   virtual absl::StatusOr<bool> Take() = 0;
-  // The last call: with OK after Take() returned true, or with the reason why it ends early: what Take() returned,
-  // DEADLINE_EXCEEDED, CANCELLED, UNAVAILABLE, INTERNAL, RESOURCE_EXHAUSTED. It answers its client and gives back its
-  // memory. No pass refers to it any more.
+  // The last call: with OK after Take() returned true, or with the reason why it ends early: what Take()
+  // returned, DEADLINE_EXCEEDED, CANCELLED, UNAVAILABLE, INTERNAL, RESOURCE_EXHAUSTED. It answers its client
+  // and gives back its memory. No pass refers to it any more.
   virtual void End(const absl::Status& status) = 0;
 
-  // May be called from any thread, any number of times, even after the end: the job ends with CANCELLED at the scheduler's
-  // next chance (between two layers).
+  // May be called from any thread, any number of times, even after the end: the job ends with CANCELLED at
+  // the scheduler's next chance (between two layers).
   void Cancel();
   bool cancelled() const { return cancelled_.load(std::memory_order_acquire); }
   // Any thread: Rows() may have changed from 0 (a reader caught up).
   void Wake();
 
-  // For the job itself, in Take() and End().
+  // For the job itself, in Take() and End(). What it has spent: once its first phase is over.
   const JobTimes& times() const { return times_; }
   Usage Spent(int64_t input_tokens, int64_t output_tokens) const;
 

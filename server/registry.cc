@@ -1,11 +1,11 @@
 #include "server/registry.h"
 
 #include <algorithm>
+#include <sstream>
 #include <thread>
 #include <utility>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/str_split.h"
 #include "engine/base/file.h"
 #include "engine/base/status.h"
 
@@ -13,13 +13,13 @@ namespace heed {
 namespace {
 
 // The first paragraph of a Markdown file that is not a heading, as one line.
-std::string FirstParagraph(std::string_view text) {
-  std::string paragraph;
-  for (std::string_view line : absl::StrSplit(text, '\n')) {
-    line = absl::StripAsciiWhitespace(line);
+std::string FirstParagraph(const std::string& text) {
+  std::string paragraph, line;
+  for (std::istringstream lines{text}; std::getline(lines, line);) {
+    absl::StripAsciiWhitespace(&line);
     if (line.empty() && !paragraph.empty()) break;
     if (line.empty() || line[0] == '#') continue;
-    paragraph += Cat(paragraph.empty() ? "" : " ", line);
+    paragraph += (paragraph.empty() ? "" : " ") + line;
   }
   return paragraph.substr(0, 2000);
 }
@@ -63,35 +63,45 @@ absl::Status Registry::Load(size_t i, const ModelLoader& load) {
   Entry& entry = entries_[i];
   entry.state = model.ok() ? ModelState::kReady : ModelState::kFailed;
   entry.error = model.status();
-  if (model.ok()) entry.model = *std::move(model);
+  if (model.ok()) entry.model = models_.emplace_back(*std::move(model)).get();
   return entry.error;
 }
 
-absl::StatusOr<std::shared_ptr<const ServedModel>> Registry::Make(const ModelSpec& spec, const ModelLoader& load) const {
+absl::StatusOr<std::unique_ptr<const ServedModel>> Registry::Make(const ModelSpec& spec,
+                                                                  const ModelLoader& load) const {
   const Time begin = clock_->Now();
-  auto served = std::make_shared<ServedModel>();
+  auto served = std::make_unique<ServedModel>();
   served->spec = spec;
   ASSIGN_OR_RETURN(served->loaded, load(spec));
   RETURN_IF_ERROR(CheckVocabulary(served->loaded));
   served->load_time = clock_->Now() - begin;
   SchedulerEvents events = events_for_ ? events_for_(spec, served->info()) : SchedulerEvents{};
-  served->scheduler = std::make_unique<Scheduler>(&served->model(), turns_, clock_, spec.scheduling, std::move(events));
+  served->scheduler =
+      std::make_unique<Scheduler>(&served->model(), turns_, clock_, spec.scheduling, std::move(events));
   return served;
 }
 
-absl::StatusOr<std::shared_ptr<const ServedModel>> Registry::Find(std::string_view name, std::string_view version) const {
-  if (!name.empty() && !ValidName(name)) return Invalid("a model's name is 1 to 64 of [A-Za-z0-9._-] and does not begin with '.'");
-  if (!version.empty() && !ValidName(version)) return Invalid("a version is 1 to 64 of [A-Za-z0-9._-] and does not begin with '.'");
+absl::StatusOr<const ServedModel*> Registry::Find(std::string_view name,
+                                                                  std::string_view version) const {
+  if (!name.empty() && !ValidName(name))
+    return Invalid("a model's name is 1 to 64 of [A-Za-z0-9._-] and does not begin with '.'");
+  if (!version.empty() && !ValidName(version))
+    return Invalid("a version is 1 to 64 of [A-Za-z0-9._-] and does not begin with '.'");
   std::lock_guard lock(mutex_);
-  if (name.empty() && entries_.size() != 1) return Invalid("no model is named, and ", entries_.size(), " are served");
-  const auto entry = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& e) { return name.empty() || e.spec.name == name; });
+  if (name.empty() && entries_.size() != 1)
+    return Invalid("no model is named, and ", entries_.size(), " are served");
+  const auto entry = std::find_if(entries_.begin(), entries_.end(),
+                                  [&](const Entry& e) { return name.empty() || e.spec.name == name; });
   if (entry == entries_.end()) return absl::NotFoundError(Cat("no model '", name, "' is served"));
   const ModelSpec& spec = entry->spec;
   if (!version.empty() && version != spec.version) {
-    return absl::NotFoundError(Cat("model '", spec.name, "' has no version '", version, "', it is served as '", spec.version, "'"));
+    return absl::NotFoundError(
+        Cat("model '", spec.name, "' has no version '", version, "', it is served as '", spec.version, "'"));
   }
-  if (entry->state == ModelState::kLoading) return absl::UnavailableError(Cat("model '", spec.name, "' is loading"));
-  if (entry->state == ModelState::kFailed) return absl::FailedPreconditionError(Cat("model '", spec.name, "' could not be loaded"));
+  if (entry->state == ModelState::kLoading)
+    return absl::UnavailableError(Cat("model '", spec.name, "' is loading"));
+  if (entry->state == ModelState::kFailed)
+    return absl::FailedPreconditionError(Cat("model '", spec.name, "' could not be loaded"));
   return entry->model;
 }
 

@@ -1,4 +1,5 @@
-// The models that are served: each a name, a version, and behind them the model, its tokenizer and its scheduler.
+// The models that are served: each a name, a version, and behind them the model, its tokenizer and its
+// scheduler.
 #ifndef HEED_SERVER_REGISTRY_H_
 #define HEED_SERVER_REGISTRY_H_
 
@@ -51,7 +52,8 @@ struct ServedModel {
 
 enum class ModelState { kLoading, kReady, kFailed };
 
-// Thread-safe. The models' names are fixed at its making.
+// Thread-safe. The models' names are fixed at its making; a model that is ready stays so for the registry's
+// life.
 class Registry {
  public:
   // What a model's scheduler is to call, given the model's spec and what it is; may be empty.
@@ -64,15 +66,16 @@ class Registry {
   absl::Status Load(size_t i, const ModelLoader& load);
   size_t size() const { return entries_.size(); }
 
-  // The model of this name, or the only one if the name is empty; any version if that is empty. INVALID_ARGUMENT for a name
-  // of another form than [A-Za-z0-9._-]{1,64}, NOT_FOUND, UNAVAILABLE while it loads, FAILED_PRECONDITION if that failed.
-  absl::StatusOr<std::shared_ptr<const ServedModel>> Find(std::string_view name, std::string_view version) const;
+  // The model of this name, or the only one if the name is empty; any version if that is empty.
+  // INVALID_ARGUMENT for a name of another form than [A-Za-z0-9._-]{1,64}, NOT_FOUND, UNAVAILABLE while it
+  // loads, FAILED_PRECONDITION if that failed.
+  absl::StatusOr<const ServedModel*> Find(std::string_view name, std::string_view version) const;
 
   struct Entry {
     ModelSpec spec;
     ModelState state = ModelState::kLoading;
-    absl::Status error;                        // why it failed
-    std::shared_ptr<const ServedModel> model;  // when ready
+    absl::Status error;                  // why it failed
+    const ServedModel* model = nullptr;  // when ready
   };
   std::vector<Entry> List() const;
 
@@ -80,13 +83,15 @@ class Registry {
   void Drain(Time until);
 
  private:
-  absl::StatusOr<std::shared_ptr<const ServedModel>> Make(const ModelSpec& spec, const ModelLoader& load) const;
+  absl::StatusOr<std::unique_ptr<const ServedModel>> Make(const ModelSpec& spec,
+                                                          const ModelLoader& load) const;
 
   Turns* turns_;
   const Clock* clock_;
   EventsFor events_for_;
-  mutable std::mutex mutex_;
-  std::vector<Entry> entries_;  // guarded by mutex_, but for the specs, which never change
+  mutable std::mutex mutex_;  // guards the two below, but for the specs, which never change
+  std::vector<Entry> entries_;
+  std::vector<std::unique_ptr<const ServedModel>> models_;  // as they became ready
 };
 
 // Whether `name` may name a model or version: [A-Za-z0-9._-]{1,64}, not beginning with '.'.

@@ -1,5 +1,6 @@
-// The bounded backlog between generations and the one reader of their stream. Engine threads never wait for a reader: what
-// it has not read yet lies here, pieces of one text joined, and while the backlog is full the jobs behind it pause.
+// The bounded backlog between generations and the one reader of their stream. Engine threads never wait for a
+// reader: what it has not read yet lies here, pieces of one text joined, and while the backlog is full the
+// jobs behind it pause.
 //
 //   producers: if (!buffer->full()) { ... buffer->Add(event); }
 //   reader:    while (auto event = buffer->Next()) Write(*event);   // and again whenever `ready` was called
@@ -27,8 +28,8 @@ struct Started {
   uint64_t seed = 0;
 };
 
-// Some tokens and the text that became certain with them. Joined, the texts are the text; one may be empty, and a text may
-// wait for a later piece than its tokens (half a character, what may begin a stop string).
+// Some tokens and the text that became certain with them. Joined, the texts are the text; one may be empty,
+// and a text may wait for a later piece than its tokens (half a character, what may begin a stop string).
 struct Piece {
   std::string text;
   std::vector<TokenChoice> tokens;
@@ -56,10 +57,12 @@ struct StreamLimits {
 // Thread-safe. Shared by the reader and the jobs of one stream, in shared_ptr: they end at different times.
 class StreamBuffer {
  public:
-  // `ready` is called after every Add, from its thread, without a lock held: the reader may come. It must be quick.
+  // `ready` is called after every Add, from its thread, without a lock held: the reader may come. It must be
+  // quick.
   explicit StreamBuffer(std::function<void()> ready, StreamLimits limits = {});
 
-  // A producer asks this before each step, so the backlog exceeds its limits by the events of one step at most.
+  // A producer asks this before each step, so the backlog exceeds its limits by the events of one step at
+  // most.
   bool full() const;
   // Always takes the event. A piece joins the one that still waits for the same sample.
   void Add(StreamEvent event);
@@ -75,7 +78,6 @@ class StreamBuffer {
  private:
   bool Full() const { return tokens_ >= limits_.tokens || bytes_ >= limits_.bytes; }
   bool Join(StreamEvent& event);
-  void WakeProducers();
 
   const std::function<void()> ready_;
   const StreamLimits limits_;

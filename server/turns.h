@@ -1,8 +1,9 @@
 // The engine's threads, lent to one pass at a time for one layer, so that models take turns.
 //
-// The turn goes to the seat that has used the least time (start-time fair queueing, Goyal et al. 1996). Models that are
-// busy share the time evenly, whatever their layers cost; and a model with cheap passes, a decoder, waits for at most one
-// layer of an expensive one in each of its own passes that costs less than that layer.
+// The turn goes to the seat that has used the least time (start-time fair queueing, Goyal et al. 1996).
+// Models that are busy share the time evenly, whatever their layers cost; and a model with cheap passes, a
+// decoder, waits for at most one layer of an expensive one in each of its own passes that costs less than
+// that layer.
 #ifndef HEED_SERVER_TURNS_H_
 #define HEED_SERVER_TURNS_H_
 
@@ -28,8 +29,8 @@ class Turns {
 
   explicit Turns(Threads* threads, const Clock* clock = &Clock::Real()) : threads_(threads), clock_(clock) {}
 
-  // Between Enter and Leave the turns due to a seat are kept for it, so it should be about to ask for them. Time before it
-  // entered counts as used: nobody saves up. Entering twice is entering once.
+  // Between Enter and Leave the turns due to a seat are kept for it, so it should be about to ask for them.
+  // Time before it entered counts as used: nobody saves up. Entering twice is entering once.
   void Enter(Seat& seat);
   void Leave(Seat& seat);
 

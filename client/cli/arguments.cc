@@ -80,7 +80,7 @@ std::optional<int> Arguments::Parse(Terminal& terminal, size_t max_texts) {
   return std::nullopt;
 }
 
-int Arguments::Wrong(Terminal& terminal, std::string_view message) const {
+int Arguments::Wrong(Terminal& terminal, absl::string_view message) const {
   return FailUsage(terminal, command_, Invalid(message));
 }
 

@@ -10,6 +10,7 @@
 #ifndef HEED_CLIENT_CLI_ARGUMENTS_H_
 #define HEED_CLIENT_CLI_ARGUMENTS_H_
 
+#include <cmath>
 #include <functional>
 #include <limits>
 #include <optional>
@@ -38,8 +39,8 @@ class Arguments {
   // `usage`: what follows the command's name, "[flags] TEXT...". `words`: what was typed there.
   Arguments(std::string command, std::string usage, std::string summary, std::vector<std::string> words);
 
-  // T: bool, int32_t, uint64_t, double, absl::Duration, std::string, std::optional of these. The variable's value when this
-  // is called is the default that help shows. The variable must outlive this.
+  // T: bool, int32_t, uint64_t, double, absl::Duration, std::string, a type with AbslParseFlag, std::optional of these. The
+  // variable's value when this is called is the default that help shows. The variable must outlive this.
   template <typename T>
   void Flag(std::string_view name, T* value, std::string_view help, Limits limits = {});
   // May be given more than once.
@@ -50,7 +51,7 @@ class Arguments {
   std::optional<int> Parse(Terminal& terminal, size_t max_texts = std::numeric_limits<size_t>::max());
 
   // After Parse(). A mistake that only the flags together show: says it, and gives the exit status.
-  int Wrong(Terminal& terminal, std::string_view message) const;
+  int Wrong(Terminal& terminal, absl::string_view message) const;
   const std::vector<std::string>& texts() const { return texts_; }
 
  private:
@@ -90,12 +91,12 @@ struct FlagValue<std::optional<T>> {
 absl::Status WrongValue(std::string_view name, std::string_view text, std::string_view kind, Limits limits);
 
 template <typename T>
-std::string_view KindOfFlag() {
+std::string_view KindOfFlag(std::string_view error) {
   if constexpr (std::is_same_v<T, bool>) return "true or false";
   if constexpr (std::is_integral_v<T>) return "a whole number";
   if constexpr (std::is_floating_point_v<T>) return "a number";
   if constexpr (std::is_same_v<T, absl::Duration>) return "a duration such as 1.5s";
-  return "a text";
+  return error;  // of AbslParseFlag
 }
 
 template <typename T>
@@ -103,7 +104,6 @@ bool Within(const T& value, Limits limits) {
   double number = 0;
   if constexpr (std::is_arithmetic_v<T>) number = static_cast<double>(value);
   if constexpr (std::is_same_v<T, absl::Duration>) number = absl::ToDoubleSeconds(value);
-  if constexpr (std::is_same_v<T, std::string>) return true;
   return number >= limits.min && number <= limits.max;  // false for NaN
 }
 
@@ -111,9 +111,10 @@ template <typename T>
 std::string DefaultOfFlag(const T& value) {
   return absl::UnparseFlag(value);
 }
+inline std::string DefaultOfFlag(absl::Duration value) { return absl::FormatDuration(value); }
 template <typename T>
 std::string DefaultOfFlag(const std::optional<T>& value) {
-  return value ? absl::UnparseFlag(*value) : "";
+  return value ? DefaultOfFlag(*value) : "";
 }
 
 template <typename T>
@@ -123,7 +124,7 @@ void Arguments::Flag(std::string_view name, T* value, std::string_view help, Lim
     Value parsed;
     std::string error;
     if (!absl::ParseFlag(absl::string_view(text.data(), text.size()), &parsed, &error) || !Within(parsed, limits)) {
-      return WrongValue(name, text, KindOfFlag<Value>(), limits);
+      return WrongValue(name, text, KindOfFlag<Value>(error), limits);
     }
     *value = std::move(parsed);
     return absl::OkStatus();

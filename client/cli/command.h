@@ -35,6 +35,7 @@ int Describe(Arguments& arguments, Terminal& terminal);
 int Health(Arguments& arguments, Terminal& terminal);
 int Serve(Arguments& arguments, Terminal& terminal);
 int Inspect(Arguments& arguments, Terminal& terminal);
+int Golden(Arguments& arguments, Terminal& terminal);
 
 }  // namespace heed
 

@@ -3,6 +3,7 @@
 #define HEED_CLIENT_CLI_TERMINAL_H_
 
 #include <cstdint>
+#include <functional>
 #include <istream>
 #include <ostream>
 #include <stop_token>
@@ -27,7 +28,9 @@ struct Terminal {
   bool in_is_screen = false;  // a person types, reads answers, reads messages
   bool out_is_screen = false;
   bool err_is_screen = false;
-  std::stop_token interrupted = {};  // by Ctrl-C
+  // From this call on Ctrl-C asks the token that it gives to stop, and only a second Ctrl-C ends the process.
+  std::function<std::stop_token()> catch_interrupt = {};
+  std::stop_token interrupted = {};  // that token, once a command has asked for it
 };
 
 // Says on `err` what went wrong, and gives the exit status for it.

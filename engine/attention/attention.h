@@ -74,8 +74,11 @@ class AttentionRun {
   // tasks may run at the same time on different threads, and share nothing that changes. Throws only bad_alloc.
   virtual void Extend(const AttentionRows& rows, int task, Scratch& scratch) = 0;
   virtual std::unique_ptr<AttentionRun> Clone() const = 0;
-  // Measures, saves or restores all that it remembers; restores into a fresh run of the same Attention.
+  // Measures, saves or restores all that it remembers; restores into a fresh run of the same Attention. Bytes from
+  // outside: whoever restores a sequence checks that all its runs remember as many tokens() as it has taken in.
   virtual void Archive(StateArchive& archive) = 0;
+  // Rows taken in as keys and values so far: the source's in cross-attention.
+  virtual int64_t tokens() const = 0;
 };
 
 // What all sequences share. Const and thread-safe after loading.

@@ -20,6 +20,7 @@ class StateArchive {
   static StateArchive Saving(std::string* out);           // appends
   static StateArchive Restoring(std::string_view bytes);  // reads
 
+  bool measuring() const { return mode_ == Mode::kMeasure; }
   bool restoring() const { return mode_ == Mode::kRestore; }
 
   // Restoring: refuses a value outside [min, max], and then leaves `value` as it was.

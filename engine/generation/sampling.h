@@ -30,7 +30,8 @@ struct SamplingOptions {
   int32_t top_logprobs = 0;       // how many alternatives to report, at most 20
 };
 
-// Checks every number against its range, ids against the vocabulary; the message names the field, value and limit.
+// Checks every number against its range, ids against the vocabulary; the message names the field as requests call it, its
+// value and the limit. NaN, infinities, -0 and subnormal numbers are refused too.
 absl::Status Validate(const SamplingOptions& options, int64_t vocab_size);
 
 // A random number in [0, 1) for draw `index` of stream `stream` under `seed`: counter-based (Philox 4x32-10, Salmon et al.
@@ -55,9 +56,17 @@ class Sampler {
   // The probabilities that Next would draw from, in double: what golden cases hold. Removed tokens have exactly 0.
   absl::StatusOr<std::vector<double>> Probabilities(std::span<const float> logits) const;
 
+  // As if Next() had chosen this token: for text that was generated before.
+  void Remember(int32_t token);
   std::span<const int32_t> generated() const { return generated_; }
 
  private:
+  bool TooShort() const;   // for an end token
+  bool Penalises() const;  // whether Penalised() differs from the logits
+  std::vector<double> Penalised(std::span<const float> logits) const;
+  absl::StatusOr<int32_t> Greedy(std::span<const float> logits) const;
+  absl::StatusOr<int32_t> Random(std::span<const float> logits) const;
+
   SamplingOptions options_;
   std::vector<int32_t> eos_;
   uint64_t stream_;

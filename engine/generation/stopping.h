@@ -27,16 +27,18 @@ class StopStrings {
   StopStrings(std::vector<std::string> stops, bool include_stop);
   // Takes a piece; gives the text that may be shown now (whole UTF-8 characters if pieces are). After a match: the text
   // up to the match (with it, if include_stop), matched() is true, and further pieces give nothing. Of several matches the
-  // one that begins first wins, of equal beginnings the longest already complete.
+  // one that is complete first wins, of these the longest: the same however the text is cut into pieces.
   std::string Add(std::string_view piece);
   // What was held back, when no more text comes.
   std::string Finish();
   bool matched() const { return matched_; }
+  const std::string& match() const { return match_; }  // which one; empty before
 
  private:
   std::vector<std::string> stops_;
   bool include_stop_;
   bool matched_ = false;
+  std::string match_;
   std::string held_;
 };
 

@@ -8,19 +8,11 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "engine/base/golden.h"
 #include "engine/base/threads.h"
 #include "engine/ops/gemm.h"
 
 namespace heed {
-
-// How one case came out.
-struct GoldenResult {
-  std::string name;         // "c0"
-  int ways = 0;             // that were tried
-  double largest = 0;       // the largest difference from the expected output, over all ways
-  double rms = 0;           // the largest root mean square of the differences, as a share of the output's
-  std::string problem;      // empty: within the bound every way; else the first way that was not, and by how much
-};
 
 // The bound of agreement: f32, every number within 1e-4 + 1e-4 * |expected|. bf16 and int8: the difference's root mean
 // square and its largest, as shares of the expected output's root mean square.

@@ -68,6 +68,8 @@ absl::StatusOr<OutputHead> LoadHead(const ModelConfig& config, const WeightScope
     ASSIGN_OR_RETURN(part.weight, (scope / "classifier").Get("weight", {config.num_labels, config.width}));
     ASSIGN_OR_RETURN(part.bias, (scope / "classifier").Get("bias", {config.num_labels}));
   }
+  // A few labels cost nothing in f32, and their scores keep the digits that reduced precision has left.
+  if (config.head != Head::kLanguageModel) precision = Precision::kF32;
   if (part.weight.data != nullptr) head.weights = PackedWeights::Pack({part}, precision);
   return head;
 }

@@ -63,7 +63,8 @@ int64_t Transformer::StateBytes(int64_t tokens) const {
     largest = std::max(largest, bytes);
   }
   int64_t pooled = head_.pooling == Pooling::kNone ? 0 : stack_.widths.width * static_cast<int64_t>(sizeof(double));
-  return pooled + (info_.architecture == Architecture::kEncoder ? largest : sum);
+  int64_t counters = 2 * static_cast<int64_t>(sizeof(int64_t));  // of tokens and of pooled rows
+  return counters + pooled + (info_.architecture == Architecture::kEncoder ? largest : sum);
 }
 
 double Transformer::Cost(int64_t n) const {

@@ -176,7 +176,9 @@ void TransformerPass::AnswerBlock(RowBlock& block, int64_t first) {
   const OutputHead& head = model_.head();
   Matrix<float> x = workspace_->x.rows().As<float>();
   const std::optional<Norm>& norm = model_.stack().norm;
-  Rows input = head.weights ? block.buffers.input.First(block.rows()) : workspace_->outputs.First(block.rows());
+  Rows input = !head.weights                                    ? workspace_->outputs.First(block.rows())
+               : head.weights->precision() == Precision::kF32 ? block.buffers.result.First(block.rows())
+                                                              : block.buffers.input.First(block.rows());
   ForRows(block, [&](int64_t begin, int64_t count) {
     for (int64_t r = begin; r < begin + count; ++r) {
       const Answer& answer = answers_[first + r];

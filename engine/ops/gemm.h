@@ -8,7 +8,7 @@
 #define HEED_ENGINE_OPS_GEMM_H_
 
 #include <cstdint>
-#include <optional>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -64,15 +64,18 @@ class PackedWeights {
 
  private:
   friend struct GemmAccess;
+  friend class PanelWriter;
   Precision precision_ = Precision::kF32;
   bool gated_ = false;
   int64_t in_ = 0, out_ = 0;
   std::vector<int64_t> offsets_;
-  Buffer panels_, bias_, scales_, column_sums_;  // the last two for int8
+  Buffer panels_, bias_;
+  Buffer scales_, offsets128_;  // int8: of each output, its scale and 128 * the sum of its weights
 };
 
-// Activations as a product reads them: f32 or bf16 rows, or int8 rows with their scales (made by Quantize).
-// `rows.data` must be readable up to RoundRows(rows) rows.
+// Activations as a product reads them: f32 or bf16 rows, or int8 rows with their scales (made by Quantize), as the
+// weights' precision() says. Memory must be readable, whatever it holds, up to RoundRows(rows) rows. A stride that is a
+// multiple of 2 KiB is slow: such rows fight for the same sets of the cache.
 struct GemmInput {
   Rows rows;                      // dtype kF32, kBf16, or kU8 (value + 128)
   const float* scales = nullptr;  // [rows], kU8 only: number = (u8 - 128) * scale
@@ -90,7 +93,8 @@ struct Epilogue {
 void Gemm(Team& team, const GemmInput& x, const PackedWeights& w, const Epilogue& epilogue, Scratch& scratch);
 
 // f32 or bf16 rows to int8 with a scale for each row (largest magnitude / 127), the form a product in kInt8 reads.
-// The members share the rows. `to.rows.data` [rows, cols rounded up to 64] u8, to.scales [rows].
+// The members share the rows. `to` is kU8; its columns up to the next multiple of 64 are written too (its stride has room
+// for them). `scales` [rows]; a row that holds a NaN or an infinity gets NaN, and so do its products.
 void Quantize(Team& team, const Rows& from, const Rows& to, float* scales);
 
 }  // namespace heed

@@ -6,11 +6,13 @@
 #include <oneapi/dnnl/dnnl_debug.h>
 #include <oneapi/dnnl/dnnl_ukernel.h>
 
+#include <array>
 #include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <set>
+#include <utility>
 
 #include "absl/log/check.h"
 #include "absl/log/log.h"
@@ -29,6 +31,8 @@ void Check(dnnl_status_t status, const char* what) {
 // The masks nest: a CPU has an extension if it has all bits of the first ISA that includes it.
 bool Has(dnnl_cpu_isa_t isa) { return (dnnl_get_effective_cpu_isa() & isa) == isa; }
 bool HasTiles() { return Has(dnnl_cpu_isa_avx512_core_amx); }
+
+using Known = std::pair<MicroKernel::Shape, const MicroKernel*>;
 
 // What one thread holds. Its count is read by others, and only it writes it: no contention.
 class ThreadState {
@@ -51,6 +55,12 @@ class ThreadState {
     tiles_of_ = nullptr;
   }
 
+  // The place where this thread remembers a shape's kernel, or another shape's that was here later.
+  Known& Remembered(const MicroKernel::Shape& s) {
+    const uint64_t mixed = (s.m + 131 * s.n + 31 * s.k + 7 * s.lda + 3 * s.batch + s.add) * 0x9e3779b97f4a7c15u;
+    return remembered_[mixed >> 57];
+  }
+
   void* Scratchpad(size_t bytes) {
     if (scratchpad_.size() < bytes) scratchpad_ = Buffer(bytes);
     return scratchpad_.as<void>();
@@ -60,6 +70,7 @@ class ThreadState {
   std::atomic<int64_t> calls_ = 0;
   dnnl_brgemm_t tiles_of_ = nullptr;
   Buffer scratchpad_;
+  std::array<Known, 128> remembered_;
 };
 
 // All threads' counts.
@@ -156,6 +167,12 @@ MicroKernel::MicroKernel(const Shape& s) {
 }
 
 const MicroKernel* MicroKernel::Get(const Shape& shape) {
+  Known& known = this_thread.Remembered(shape);
+  if (known.second == nullptr || known.first != shape) known = {shape, FromTable(shape)};
+  return known.second;
+}
+
+const MicroKernel* MicroKernel::FromTable(const Shape& shape) {
   static std::mutex mutex;
   static auto* table = new std::map<Shape, std::unique_ptr<const MicroKernel>>;
   std::lock_guard lock(mutex);

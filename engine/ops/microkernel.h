@@ -32,8 +32,8 @@ class MicroKernel {
   // Byte offsets of A_b and B_b from the pointers given.
   using Offsets = std::pair<int64_t, int64_t>;
 
-  // Generated at first use, kept for ever, one object for equal shapes. Thread-safe; holds a lock, so callers
-  // in hot loops keep the pointer.
+  // Generated at first use, kept for ever, one object for equal shapes. Thread-safe; takes a lock only where the calling
+  // thread has not asked for the shape lately.
   static const MicroKernel* Get(const Shape& shape);
 
   void Run(const void* a, const void* b, void* c) const;  // batch 1
@@ -44,6 +44,7 @@ class MicroKernel {
 
  private:
   explicit MicroKernel(const Shape& shape);
+  static const MicroKernel* FromTable(const Shape& shape);
   void* brgemm_;  // dnnl_brgemm_t, never freed
   bool tiles_;    // AMX: the thread's tile configuration is set before the first call and between kernels
   size_t scratchpad_bytes_ = 0;

@@ -4,7 +4,9 @@
 #define HEED_ENGINE_OPS_ROWS_H_
 
 #include <cstdint>
+#include <memory>
 #include <span>
+#include <string_view>
 
 #include "engine/ops/gemm.h"
 #include "engine/tensor/tensor.h"
@@ -15,7 +17,7 @@ namespace heed {
 // limits them, for tests.
 std::string_view RowKernelTarget();
 
-// y = (x - mean) / sqrt(variance + eps) * weight + bias (Ba et al. 2016)
+// y = (x - mean) / sqrt(variance + eps) * weight + bias (Ba et al. 2016). `bias` may be null. y may be x.
 void LayerNorm(Matrix<const float> x, const float* weight, const float* bias, float eps, const Rows& y);
 // y = x / sqrt(mean(x^2) + eps) * weight (Zhang and Sennrich 2019)
 void RmsNorm(Matrix<const float> x, const float* weight, float eps, const Rows& y);
@@ -29,17 +31,18 @@ void Scale(float factor, Matrix<float> x);             // x *= factor
 // Rotary positions (Su et al. 2021): turns the first `dims` numbers of each head of row r by the angle
 // position * theta^(-2t/dims). "half": the pair t is (x[t], x[t + dims/2]); interleaved: (x[2t], x[2t+1]).
 // The angles of a position are computed in double and kept in a table that grows on demand; thread-safe.
+class RotaryAngles;
 class Rotary {
  public:
-  Rotary(int dims, double theta, bool interleaved) : dims_(dims), theta_(theta), interleaved_(interleaved) {}
+  Rotary(int dims, double theta, bool interleaved);
   // heads: x has cols = heads * head_dim; positions[r] is row r's, >= 0.
   void Apply(const Rows& x, int heads, std::span<const int64_t> positions) const;
   int dims() const { return dims_; }
 
  private:
   int dims_;
-  double theta_;
   bool interleaved_;
+  std::shared_ptr<RotaryAngles> angles_;  // one table for all that have the same dims and theta
 };
 
 // The largest of n numbers' first index; n >= 1. NaN counts as smaller than all.

@@ -10,6 +10,7 @@
 #endif
 // clang-format on
 
+#include "engine/tensor/tensor.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -17,6 +18,87 @@ namespace heed {
 namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
+
+// Numbers of memory as floats. `Count` is All, or First{n} for the last n < Lanes(d) of a row; a load of First gives
+// zeros beyond them.
+struct All {};
+struct First {
+  size_t n;
+};
+
+template <class D>
+HWY_INLINE hn::VFromD<D> Load(D d, const float* from, All) {
+  return hn::LoadU(d, from);
+}
+template <class D>
+HWY_INLINE hn::VFromD<D> Load(D d, const float* from, First count) {
+  return hn::LoadN(d, from, count.n);
+}
+template <class D>
+HWY_INLINE hn::VFromD<D> Load(D d, const Bf16* from, All) {
+  const hn::Rebind<hwy::bfloat16_t, D> half;
+  return hn::PromoteTo(d, hn::LoadU(half, reinterpret_cast<const hwy::bfloat16_t*>(from)));
+}
+template <class D>
+HWY_INLINE hn::VFromD<D> Load(D d, const Bf16* from, First count) {
+  const hn::Rebind<hwy::bfloat16_t, D> half;
+  return hn::PromoteTo(d, hn::LoadN(half, reinterpret_cast<const hwy::bfloat16_t*>(from), count.n));
+}
+
+// v, with zeros beyond `count`.
+template <class D>
+HWY_INLINE hn::VFromD<D> Only(D, hn::VFromD<D> v, All) {
+  return v;
+}
+template <class D>
+HWY_INLINE hn::VFromD<D> Only(D d, hn::VFromD<D> v, First count) {
+  return hn::IfThenElseZero(hn::FirstN(d, count.n), v);
+}
+
+template <class D>
+HWY_INLINE void Store(D d, hn::VFromD<D> v, float* to, All) {
+  hn::StoreU(v, d, to);
+}
+template <class D>
+HWY_INLINE void Store(D d, hn::VFromD<D> v, float* to, First count) {
+  hn::StoreN(v, d, to, count.n);
+}
+template <class D>
+HWY_INLINE void Store(D d, hn::VFromD<D> v, Bf16* to, All) {
+  const hn::Rebind<hwy::bfloat16_t, D> half;
+  hn::StoreU(hn::DemoteTo(half, v), half, reinterpret_cast<hwy::bfloat16_t*>(to));
+}
+template <class D>
+HWY_INLINE void Store(D d, hn::VFromD<D> v, Bf16* to, First count) {
+  const hn::Rebind<hwy::bfloat16_t, D> half;
+  hn::StoreN(hn::DemoteTo(half, v), half, reinterpret_cast<hwy::bfloat16_t*>(to), count.n);
+}
+
+// body(i, count) for the vectors of [0, n): All while they are whole, First for the rest.
+template <class D, class Body>
+HWY_INLINE void ForVectors(D d, int64_t n, Body&& body) {
+  const int64_t lanes = hn::Lanes(d);
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) body(i, All());
+  if (i < n) body(i, First{static_cast<size_t>(n - i)});
+}
+
+// The sum of term(i, count), vectors that are zero beyond their count, over [0, n). Four sums run side by side, in an
+// order that only n decides.
+template <class D, class Term>
+HWY_INLINE float Sum(D d, int64_t n, Term&& term) {
+  const int64_t lanes = hn::Lanes(d);
+  auto sum0 = hn::Zero(d), sum1 = sum0, sum2 = sum0, sum3 = sum0;
+  int64_t i = 0;
+  for (; i + 4 * lanes <= n; i += 4 * lanes) {
+    sum0 = hn::Add(sum0, term(i, All()));
+    sum1 = hn::Add(sum1, term(i + lanes, All()));
+    sum2 = hn::Add(sum2, term(i + 2 * lanes, All()));
+    sum3 = hn::Add(sum3, term(i + 3 * lanes, All()));
+  }
+  ForVectors(d, n - i, [&](int64_t j, auto count) { sum0 = hn::Add(sum0, term(i + j, count)); });
+  return hn::ReduceSum(d, hn::Add(hn::Add(sum0, sum1), hn::Add(sum2, sum3)));
+}
 
 // c[0] + c[1] x + c[2] x^2 + ...
 template <class D, class V, size_t N>
@@ -77,33 +159,6 @@ template <class D, class V>
 HWY_INLINE V Exp(D d, V x) {
   const V max = hn::Set(d, kExpMax);
   return ExpNonPositive(d, hn::IfThenElse(hn::Gt(x, max), max, x));
-}
-
-// x / (1 + exp(-x)), Elfwing et al. 2017.
-template <class D, class V>
-HWY_INLINE V Silu(D d, V x) {
-  return hn::Div(x, hn::Add(hn::Set(d, 1.0f), Exp(d, hn::Neg(x))));
-}
-
-// x Phi(x), Phi the normal distribution (Hendrycks and Gimpel 2016); error 1e-6, and 0 below -5.5 where it is above -1.1e-7.
-// -log Phi(-t) is nearly a parabola, so a polynomial and one exp give the small tail with the same relative error, and
-// the other side is what the tail leaves: x Phi(x) = x - x Phi(-x).
-template <class D, class V>
-HWY_INLINE V Gelu(D d, V x) {
-  constexpr float kMinusLogTail[] = {-0.6931470215f,   -0.7978915581f,    -0.3182590348f, -0.0364792401f,
-                                     0.004987793153f,  -0.000129288813f,  -0.0001359994819f, 3.725167682e-5f,
-                                     -5.051530331e-6f, 3.695596287e-7f,   -1.159100709e-8f};
-  const V t = hn::Abs(x);
-  const V tail = hn::IfThenZeroElse(hn::Gt(t, hn::Set(d, 5.5f)), ExpInRange(d, Polynomial(d, t, kMinusLogTail)));
-  const V product = hn::Mul(x, tail);
-  return hn::IfThenElse(hn::Lt(x, hn::Zero(d)), product, hn::Sub(x, product));
-}
-
-// x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) / 2, as GPT-2 has it: x / (1 + exp(-2 ...)).
-template <class D, class V>
-HWY_INLINE V GeluTanh(D d, V x) {
-  const V cubic = hn::MulAdd(hn::Mul(x, x), hn::Set(d, -2 * 0.7978845608f * 0.044715f), hn::Set(d, -2 * 0.7978845608f));
-  return hn::Div(x, hn::Add(hn::Set(d, 1.0f), Exp(d, hn::Mul(x, cubic))));
 }
 
 }  // namespace HWY_NAMESPACE

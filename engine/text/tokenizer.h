@@ -61,11 +61,11 @@ class PieceDecoder {
 
  private:
   std::string Next(bool last);
+  void LetGo(const std::string& text);
   const Tokenizer* tokenizer_;
   bool skip_special_tokens_;
-  std::vector<int32_t> tokens_;  // prompt's end and what was generated
-  size_t prefix_ = 0;            // tokens_ before this one are context only
-  size_t read_ = 0;              // tokens_ before this one have given their text
+  std::vector<int32_t> tokens_;  // the last ones, of the prompt or generated
+  std::string said_;             // how their text begins: what was given, or is the prompt's
 };
 
 }  // namespace heed

@@ -228,11 +228,12 @@ def main():
         adam.load_state_dict(saved["adam"])
         torch.set_rng_state(saved["random"])
         state = saved["state"]
-    drop = dropper(DROPOUT)
+    drop, limit = dropper(DROPOUT), args.minutes * 60
 
     def check():
         """Measure, export if better, keep all that going on needs."""
-        now = nats({n: t.bfloat16().float() for n, t in w.items()}, held_out, attend, torch.bfloat16)
+        window = window_length(state["seconds"] / limit)  # it knows no places beyond
+        now = nats({n: t.bfloat16().float() for n, t in w.items()}, held_out, attend, torch.bfloat16, window)
         if now < state["best"]:
             state["best"] = now
             export(args.out, w, options)
@@ -242,7 +243,7 @@ def main():
         aside.rename(args.checkpoint)
         return now
 
-    limit, last, shown, losses = args.minutes * 60, time.process_time(), state["seconds"], []
+    last, shown, losses = time.process_time(), state["seconds"], []
     while state["seconds"] < limit:
         progress = state["seconds"] / limit
         n, part = window_length(progress), rate(progress, state["step"])
@@ -258,7 +259,7 @@ def main():
         state["step"] += 1
         state["seconds"] += time.process_time() - last
         last = time.process_time()
-        if state["seconds"] - shown > 240:
+        if state["seconds"] - shown > 300:
             print(f"{state['seconds'] / 60:5.1f} min  step {state['step']}  window {n}  train {sum(losses) / len(losses):.4f}  held out {check():.4f}", flush=True)
             shown, losses, last = state["seconds"], [], time.process_time()
     print(f"held out, during training: {check():.4f}, best {state['best']:.4f}")

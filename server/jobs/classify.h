@@ -37,8 +37,8 @@ struct Classified {
   Usage usage;
 };
 
-// For head kClassification. `done` is called once, from the scheduler's thread, and must be quick; not if this returns an
-// error, or Submit() does.
+// For head kClassification. `done` is called once, from the scheduler's thread, and must be quick; not if
+// this returns an error, or Submit() does.
 absl::StatusOr<std::shared_ptr<Job>> NewClassifyJob(JobInput input, const ClassifyOptions& options,
                                                     std::function<void(absl::StatusOr<Classified>)> done);
 

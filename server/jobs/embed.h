@@ -12,7 +12,8 @@
 namespace heed {
 
 struct EmbedOptions {
-  bool normalize = false;  // to length 1; else as the model gives it, which its configuration may have normalised
+  bool normalize =
+      false;  // to length 1; else as the model gives it, which its configuration may have normalised
 };
 
 struct Embedded {
@@ -20,8 +21,8 @@ struct Embedded {
   Usage usage;
 };
 
-// For head kEmbedding. `done` is called once, from the scheduler's thread, and must be quick; not if this returns an error,
-// or Submit() does.
+// For head kEmbedding. `done` is called once, from the scheduler's thread, and must be quick; not if this
+// returns an error, or Submit() does.
 absl::StatusOr<std::shared_ptr<Job>> NewEmbedJob(JobInput input, const EmbedOptions& options,
                                                  std::function<void(absl::StatusOr<Embedded>)> done);
 

@@ -27,8 +27,8 @@ struct Filled {
   Usage usage;
 };
 
-// For encoders with head kLanguageModel. `done` is called once, from the scheduler's thread, and must be quick; not if
-// this returns an error, or Submit() does.
+// For encoders with head kLanguageModel. `done` is called once, from the scheduler's thread, and must be
+// quick; not if this returns an error, or Submit() does.
 absl::StatusOr<std::shared_ptr<Job>> NewFillJob(JobInput input, const FillOptions& options,
                                                 std::function<void(absl::StatusOr<Filled>)> done);
 

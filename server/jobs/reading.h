@@ -1,5 +1,5 @@
-// Jobs that read one input from its first row to its last and then answer: encoders in one pass, decoders in chunks. A
-// kind of such job says at which rows the model's output is wanted and what it makes of it.
+// Jobs that read one input from its first row to its last and then answer: encoders in one pass, decoders in
+// chunks. A kind of such job says at which rows the model's output is wanted and what it makes of it.
 #ifndef HEED_SERVER_JOBS_READING_H_
 #define HEED_SERVER_JOBS_READING_H_
 
@@ -13,6 +13,9 @@
 
 namespace heed {
 
+std::vector<int32_t> LastRow(const JobInput& input);  // what a pooled head answers with
+std::vector<int32_t> AllRows(const JobInput& input);
+
 class ReadingJob : public Job {
  public:
   int64_t Rows() const override;
@@ -22,9 +25,10 @@ class ReadingJob : public Job {
 
  protected:
   // The input is valid; `wanted` are rows of it, ascending.
-  ReadingJob(JobInput input, std::vector<int32_t> wanted);
+  ReadingJob(const JobInput& input, std::vector<int32_t> wanted);
 
-  // The output for wanted[i], on some engine thread, in ascending order; every number is finite.
+  // The output for wanted[i], on some engine thread, in ascending order; every number is finite. Must not
+  // throw.
   virtual void Read(int64_t i, std::span<const float> output) = 0;
   // Once, last. OK: all was read.
   virtual void Answer(const absl::Status& status) = 0;
@@ -34,15 +38,14 @@ class ReadingJob : public Job {
   Usage Spent() const { return Job::Spent(static_cast<int64_t>(ids().size()), 0); }
 
  private:
-  void Check(std::span<const float> output);
+  void ReadNext(std::span<const float> output);
 
-  JobInput input_;
+  const JobInput input_;
   const std::vector<int32_t> wanted_;
   std::unique_ptr<Sequence> sequence_;  // from the first pass to the end
-  int64_t rows_read_ = 0;               // of the input, in passes before this one
-  int64_t rows_asked_ = 0;              // with this one
-  int64_t outputs_read_ = 0;
-  bool finite_ = true;                  // all outputs so far
+  int64_t asked_ = 0;                   // rows that are or were in a pass
+  int64_t outputs_ = 0;                 // that Read() has had
+  bool finite_ = true;                  // all of them
 };
 
 }  // namespace heed

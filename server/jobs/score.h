@@ -1,5 +1,5 @@
-// How likely a continuation is after a context: the log-probabilities of its tokens, read as the logits come, so that no
-// [rows, vocabulary] matrix is ever held.
+// How likely a continuation is after a context: the log-probabilities of its tokens, read as the logits come,
+// so that no [rows, vocabulary] matrix is ever held.
 #ifndef HEED_SERVER_JOBS_SCORE_H_
 #define HEED_SERVER_JOBS_SCORE_H_
 
@@ -24,9 +24,10 @@ struct Scored {
   Usage usage;                        // input_tokens counts context and continuation
 };
 
-// For decoders with head kLanguageModel. `input.ids` is the context followed by the continuation, which begins at
-// `context`. With context 0 the first token has no score, and by_token begins with the second. `done` is called once, from
-// the scheduler's thread, and must be quick; not if this returns an error, or Submit() does.
+// For decoders with head kLanguageModel. `input.ids` is the context followed by the continuation, which
+// begins at `context`. With context 0 the first token has no score, and by_token begins with the second.
+// `done` is called once, from the scheduler's thread, and must be quick; not if this returns an error, or
+// Submit() does.
 absl::StatusOr<std::shared_ptr<Job>> NewScoreJob(JobInput input, int64_t context, const ScoreOptions& options,
                                                  std::function<void(absl::StatusOr<Scored>)> done);
 

@@ -6,7 +6,6 @@
 #include <chrono>
 #include <string>
 
-#include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "google/protobuf/stubs/logging.h"

@@ -13,7 +13,8 @@
 namespace heed {
 namespace {
 
-constexpr std::string_view kFieldPayload = "heed.field";
+constexpr char kFieldPayload[] = "heed.field";
+constexpr char kRetryPayload[] = "heed.retry";
 
 }  // namespace
 
@@ -41,7 +42,7 @@ grpc::Status ToGrpc(const absl::Status& status) {
 }
 
 absl::Status AtField(absl::Status status, std::string_view field) {
-  if (!status.ok()) status.SetPayload(kFieldPayload, absl::Cord(field));
+  if (!status.ok()) status.SetPayload(kFieldPayload, absl::Cord(std::string(field)));
   return status;
 }
 
@@ -65,9 +66,16 @@ Time DeadlineOf(const grpc::CallbackServerContext& context, Time now, Duration l
   return now + std::clamp<Duration>(milliseconds, Duration::zero(), longest);
 }
 
-void SetRetryHint(grpc::CallbackServerContext& context, Duration wait) {
-  const auto milliseconds = std::chrono::ceil<std::chrono::milliseconds>(wait).count();
-  context.AddTrailingMetadata("grpc-retry-pushback-ms", std::to_string(std::clamp<int64_t>(milliseconds, 1, 60'000)));
+absl::Status RetryAfter(absl::Status status, Duration wait) {
+  const int64_t milliseconds = std::chrono::ceil<std::chrono::milliseconds>(wait).count();
+  status.SetPayload(kRetryPayload, absl::Cord(std::to_string(std::clamp<int64_t>(milliseconds, 1, 60'000))));
+  return status;
+}
+
+void AddHint(const absl::Status& status, grpc::CallbackServerContext& context) {
+  if (const auto milliseconds = status.GetPayload(kRetryPayload)) {
+    context.AddTrailingMetadata("grpc-retry-pushback-ms", std::string(*milliseconds));
+  }
 }
 
 }  // namespace heed

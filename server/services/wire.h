@@ -20,6 +20,7 @@ namespace heed {
 absl::Status Parse(const grpc::ByteBuffer& bytes, google::protobuf::Message* message);
 grpc::ByteBuffer Serialize(const google::protobuf::Message& message);
 
+// The field stands before the message.
 grpc::Status ToGrpc(const absl::Status& status);
 
 // The same status, naming the request's field that is wrong: "inputs[2].text".
@@ -30,8 +31,9 @@ v1::Error ToError(const absl::Status& status);
 // The call's deadline on the steady clock, `longest` from `now` at most.
 Time DeadlineOf(const grpc::CallbackServerContext& context, Time now, Duration longest);
 
-// Tells a refused caller when to try again.
-void SetRetryHint(grpc::CallbackServerContext& context, Duration wait);
+// The same status, telling the caller when to try again; AddHint() puts that into the trailers of a call that ends so.
+absl::Status RetryAfter(absl::Status status, Duration wait);
+void AddHint(const absl::Status& status, grpc::CallbackServerContext& context);
 
 }  // namespace heed
 

@@ -23,7 +23,7 @@ Work Last(Sequence* sequence, std::vector<int32_t> tokens, Output* out) {
   return work;
 }
 
-void Run(const Model& model, std::vector<Work>& batch, Threads& threads) {
+void RunPass(const Model& model, std::vector<Work>& batch, Threads& threads) {
   auto pass = model.Begin(&batch);
   while (pass->Advance(threads)) {
   }
@@ -53,7 +53,7 @@ int64_t CallsOfStep(const Model& model, int n) {
     batch.push_back(Last(sequences.back().get(), {i}, &out));
   }
   int64_t before = MicroKernel::Calls();
-  Run(model, batch, threads);
+  RunPass(model, batch, threads);
   return MicroKernel::Calls() - before;
 }
 
@@ -90,7 +90,7 @@ TEST(Pass, ADroppedWorkIsNotReadAndTheOthersAreUnchanged) {
   auto lone = model->Start();
   std::vector<Work> single;
   single.push_back(Last(lone.get(), {1, 2, 3}, &alone));
-  Run(*model, single, threads);
+  RunPass(*model, single, threads);
   auto a = model->Start(), b = model->Start();
   std::vector<Work> batch;
   batch.push_back(Last(a.get(), {9, 8, 7, 6}, &dropped));
@@ -111,14 +111,14 @@ TEST(Sequence, ACloneGoesItsOwnWay) {
   Output out, of_first, of_clone;
   std::vector<Work> prompt;
   prompt.push_back(Last(first.get(), {1, 2, 3, 4}, &out));
-  Run(*model, prompt, threads);
+  RunPass(*model, prompt, threads);
   auto clone = first->Clone();
   std::vector<Work> step;
   step.push_back(Last(first.get(), {5}, &of_first));
-  Run(*model, step, threads);
+  RunPass(*model, step, threads);
   std::vector<Work> other;
   other.push_back(Last(clone.get(), {5}, &of_clone));
-  Run(*model, other, threads);
+  RunPass(*model, other, threads);
   EXPECT_EQ(of_first, of_clone);
   EXPECT_EQ(clone->tokens(), 5);
 }
@@ -130,7 +130,7 @@ TEST(Sequence, SavedAndRestoredItGoesOnTheSameBits) {
   Output out, of_first, of_restored;
   std::vector<Work> prompt;
   prompt.push_back(Last(first.get(), std::vector<int32_t>(150, 3), &out));
-  Run(*model, prompt, threads);
+  RunPass(*model, prompt, threads);
   std::string bytes = StateOf(*first);
   auto restored = model->Start();
   StateArchive archive = StateArchive::Restoring(bytes);
@@ -139,7 +139,7 @@ TEST(Sequence, SavedAndRestoredItGoesOnTheSameBits) {
   for (auto [sequence, output] : {std::pair{first.get(), &of_first}, {restored.get(), &of_restored}}) {
     std::vector<Work> step;
     step.push_back(Last(sequence, {5}, output));
-    Run(*model, step, threads);
+    RunPass(*model, step, threads);
   }
   EXPECT_EQ(of_first, of_restored);
 }
@@ -151,7 +151,7 @@ TEST(Sequence, BytesThatAreNoStateAreAnErrorNotACrash) {
   Output out;
   std::vector<Work> prompt;
   prompt.push_back(Last(sequence.get(), {1, 2, 3}, &out));
-  Run(*model, prompt, threads);
+  RunPass(*model, prompt, threads);
   const std::string good = StateOf(*sequence);
   std::mt19937 random(3);
   for (int round = 0; round < 300; ++round) {
@@ -163,7 +163,7 @@ TEST(Sequence, BytesThatAreNoStateAreAnErrorNotACrash) {
     auto fresh = model->Start();
     StateArchive archive = StateArchive::Restoring(bad);
     fresh->Archive(archive);
-    if (bad.size() < good.size()) EXPECT_FALSE(archive.Finish().ok());
+    EXPECT_TRUE(bad.size() == good.size() || !archive.Finish().ok());
   }
 }
 
@@ -176,7 +176,7 @@ TEST(Sequence, HoldsNoMoreThanItsClosedForm) {
     for (int i = 0; i < 300; ++i) {
       std::vector<Work> step;
       step.push_back(Last(sequence.get(), {i % 50}, &out));
-      Run(*model, step, threads);
+      RunPass(*model, step, threads);
       ASSERT_LE(MeasuredBytes(*sequence), model->StateBytes(sequence->tokens())) << attention.dump() << " at " << i;
     }
   }
@@ -192,7 +192,7 @@ TEST(Pooling, AnEmbeddingHasLengthOneWhereTheModelSaysSo) {
   Output out;
   std::vector<Work> batch;
   batch.push_back(Last(sequence.get(), {1, 2, 3}, &out));
-  Run(*model, batch, threads);
+  RunPass(*model, batch, threads);
   double squares = 0;
   for (float x : out) squares += x * x;
   EXPECT_NEAR(squares, 1, 1e-5);
@@ -210,7 +210,7 @@ TEST(LongSequence, SixtyFourThousandTokensNeedNothingQuadratic) {
   std::vector<Work> batch;
   batch.push_back(Last(sequence.get(), std::vector<int32_t>(65536, 7), &out));
   batch[0].wanted = {0};
-  Run(*model, batch, threads);
+  RunPass(*model, batch, threads);
   ASSERT_EQ(out.size(), 5u);
   EXPECT_TRUE(std::isfinite(out[0]));
 }

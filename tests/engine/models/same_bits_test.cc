@@ -46,7 +46,7 @@ Work Asking(Sequence* sequence, std::vector<int32_t> tokens, bool more, Output* 
   return work;
 }
 
-void Run(const Model& model, std::vector<Work>& batch, Threads& threads) {
+void RunPass(const Model& model, std::vector<Work>& batch, Threads& threads) {
   auto pass = model.Begin(&batch);
   while (pass->Advance(threads)) {
   }
@@ -99,7 +99,7 @@ std::vector<Output> Alone(const Model& model, const std::vector<Traveller>& trav
     while (!lone.done()) {
       std::vector<Work> batch;
       batch.push_back(lone.Next(1 << 20));
-      Run(model, batch, threads);
+      RunPass(model, batch, threads);
     }
     outputs.push_back(lone.output);
   }
@@ -123,7 +123,7 @@ TEST_P(SameBits, WhateverTheCompanyTheThreadsAndTheBudget) {
       for (Traveller& t : travellers) {
         if (!t.done() && random() % 3 != 0) batch.push_back(t.Next(budget));
       }
-      if (!batch.empty()) Run(*model, batch, threads);
+      if (!batch.empty()) RunPass(*model, batch, threads);
     }
     for (size_t i = 0; i < travellers.size(); ++i) {
       ASSERT_EQ(travellers[i].output, alone[i]) << "mix " << mix << ", sequence " << i << " of " << travellers.size()
@@ -158,10 +158,10 @@ TEST(SameBits, OfAnEncoderInAnyCompany) {
         std::vector<Work> lone;
         std::unique_ptr<Sequence> own = model->Start();
         lone.push_back(pooled(own.get(), &alone[i]));
-        Run(*model, lone, one);
+        RunPass(*model, lone, one);
         batch.push_back(pooled(sequences.back().get(), &together[i]));
       }
-      Run(*model, batch, two);
+      RunPass(*model, batch, two);
       ASSERT_EQ(together, alone) << "mix " << mix;
     }
   }

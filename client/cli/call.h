@@ -1,0 +1,105 @@
+// What the commands that call a server have in common: their flags, and the loop from texts to answers.
+#ifndef HEED_CLIENT_CLI_CALL_H_
+#define HEED_CLIENT_CLI_CALL_H_
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "client/cli/arguments.h"
+#include "client/cli/terminal.h"
+#include "client/cli/texts.h"
+#include "client/client.h"
+
+namespace heed {
+
+// Which server, and how long to wait for it. Flags --address (default: the environment's HEED_ADDRESS), --timeout, --json.
+struct ServerFlags {
+  // `timeout`: the default; infinite for none.
+  explicit ServerFlags(Arguments& arguments, absl::Duration timeout = absl::Seconds(60));
+  absl::StatusOr<Client> Connect() const { return Client::Connect(address); }
+  CallOptions Options(const Terminal& terminal) const { return {timeout, terminal.interrupted}; }
+
+  std::string address;
+  absl::Duration timeout;
+  bool json = false;
+};
+
+// Which model, and which texts. Flags --model, --version, --priority, --truncate, --special_tokens, --file, --as.
+struct TextFlags {
+  explicit TextFlags(Arguments& arguments);
+  void Set(v1::Target* target, v1::TextOptions* text) const;
+
+  std::string model, version;
+  int32_t priority = 0;
+  bool truncate = false;
+  bool special_tokens = true;
+  Reading reading = Reading::kText;
+  std::vector<std::string> files;
+};
+
+// Says on `err` why one of several inputs has no answer.
+void TellError(Terminal& terminal, std::string_view where, const v1::Error& error);
+
+// A method that answers many inputs, and how the command fills in and shows one.
+template <typename Request, typename Response>
+struct TextCall {
+  Request request;  // all but the inputs
+  absl::StatusOr<Response> (Client::*method)(const Request&, const CallOptions&) const;
+  std::function<absl::Status(const Text& text, Request& request)> add;
+  std::function<void(const Text& text, const typename Response::Result& result)> print;  // of a result with a value
+};
+
+inline constexpr size_t kInputsARequest = 64;
+
+// Sends the texts, some in each request, and shows each answer, or its error, in their order. Returns the exit status.
+template <typename Request, typename Response>
+int AnswerTexts(const ServerFlags& server, Texts& texts, const TextCall<Request, Response>& call, Terminal& terminal) {
+  const absl::StatusOr<Client> client = server.Connect();
+  if (!client.ok()) return Fail(terminal, client.status());
+  Progress progress(terminal, "inputs");
+  int exit_status = kDone;
+  for (;;) {
+    const absl::StatusOr<std::vector<Text>> batch = texts.Next(kInputsARequest);
+    if (!batch.ok()) return Fail(terminal, batch.status());
+    if (batch->empty()) return Finish(terminal, exit_status);
+    const absl::StatusOr<Response> response = AnswerBatch(server, *client, *batch, call, terminal);
+    if (!response.ok()) return FailCall(terminal, response.status());
+    if (!Show(*batch, *response, call, server.json, terminal)) exit_status = kFailed;
+    if (!terminal.out.flush()) return Finish(terminal, exit_status);
+    progress.Add(static_cast<int64_t>(batch->size()));
+  }
+}
+
+template <typename Request, typename Response>
+absl::StatusOr<Response> AnswerBatch(const ServerFlags& server, const Client& client, const std::vector<Text>& batch,
+                                     const TextCall<Request, Response>& call, const Terminal& terminal) {
+  Request request = call.request;
+  for (const Text& text : batch) RETURN_IF_ERROR(call.add(text, request));
+  ASSIGN_OR_RETURN(Response response, (client.*call.method)(request, server.Options(terminal)));
+  if (response.results_size() != static_cast<int>(batch.size())) {
+    return absl::InternalError(Cat("the server gave ", response.results_size(), " results for ", batch.size(), " inputs"));
+  }
+  return response;
+}
+
+// False if an input has an error.
+template <typename Request, typename Response>
+bool Show(const std::vector<Text>& batch, const Response& response, const TextCall<Request, Response>& call, bool json,
+          Terminal& terminal) {
+  bool all = true;
+  for (size_t i = 0; i < batch.size(); ++i) {
+    const auto& result = response.results(static_cast<int>(i));
+    if (json) terminal.out << ToJson(result) << "\n";
+    if (result.has_error()) TellError(terminal, batch[i].where, result.error());
+    if (!json && result.has_value()) call.print(batch[i], result);
+    all = all && result.has_value();
+  }
+  return all;
+}
+
+}  // namespace heed
+
+#endif  // HEED_CLIENT_CLI_CALL_H_

@@ -1,0 +1,39 @@
+// heed embed: a vector for each text, its numbers with spaces between, a line a text.
+#include "absl/strings/str_format.h"
+#include "client/cli/call.h"
+#include "client/cli/command.h"
+
+namespace heed {
+namespace {
+
+void Print(const v1::Embedding& value, Terminal& terminal) {
+  std::string_view gap = "";
+  for (const float number : value.vector()) {
+    terminal.out << gap << absl::StrFormat("%.9g", number);  // nine digits give the same float back
+    gap = " ";
+  }
+  terminal.out << "\n";
+}
+
+}  // namespace
+
+int Embed(Arguments& arguments, Terminal& terminal) {
+  std::optional<bool> normalize;
+  arguments.Flag("normalize", &normalize, "vectors of length 1, or not (--nonormalize); unset: as the model says");
+  ServerFlags server(arguments);
+  TextFlags flags(arguments);
+  if (std::optional<int> ended = arguments.Parse(terminal)) return *ended;
+
+  TextCall<v1::EmbedRequest, v1::EmbedResponse> call;
+  flags.Set(call.request.mutable_target(), call.request.mutable_text());
+  if (normalize) call.request.mutable_options()->set_normalize(*normalize ? v1::EmbedOptions::YES : v1::EmbedOptions::NO);
+  call.method = &Client::Embed;
+  call.add = [&](const Text& text, v1::EmbedRequest& request) {
+    return ToInput(text, flags.reading, request.add_inputs());
+  };
+  call.print = [&](const Text&, const v1::EmbedResponse::Result& result) { Print(result.value(), terminal); };
+  Texts texts(arguments.texts(), flags.files, Unit::kLine, terminal);
+  return AnswerTexts(server, texts, call, terminal);
+}
+
+}  // namespace heed

@@ -1,0 +1,30 @@
+// heed inspect: loads a folder as the server does, and says what the model is, holds and costs.
+#include "client/cli/command.h"
+#include "client/cli/description.h"
+#include "server/registry.h"
+#include "server/services/catalog.h"
+
+namespace heed {
+
+int Inspect(Arguments& arguments, Terminal& terminal) {
+  std::string precision = "auto";
+  bool json = false;
+  arguments.Flag("precision", &precision, "auto, f32, bf16 or int8: what the model computes in");
+  arguments.Flag("json", &json, "as protobuf's JSON");
+  if (std::optional<int> ended = arguments.Parse(terminal, 1)) return *ended;
+  if (arguments.texts().empty()) return arguments.Wrong(terminal, "name the model's folder");
+  const absl::StatusOr<Precision> wanted = ParsePrecision(precision);
+  if (!wanted.ok()) return arguments.Wrong(terminal, wanted.status().message());
+
+  const std::string& folder = arguments.texts()[0];
+  ServedModel model;
+  model.spec = {.name = folder, .version = "", .folder = folder, .load = {.precision = *wanted}};
+  absl::StatusOr<LoadedModel> loaded = LoadFromFolder(model.spec);
+  if (!loaded.ok()) return Fail(terminal, Invalid(folder, ": ", loaded.status().message()));
+  model.loaded = *std::move(loaded);
+  const v1::ModelDescription description = Describe(model, v1::LimitsConfig());
+  terminal.out << (json ? ToJson(description) + "\n" : DescriptionText(description));
+  return Finish(terminal, kDone);
+}
+
+}  // namespace heed

@@ -1,0 +1,79 @@
+// heed serve: models over gRPC until SIGTERM or Ctrl-C. The config file says everything; flags say the common cases, and win.
+#include <signal.h>
+
+#include "absl/strings/ascii.h"
+#include "client/cli/command.h"
+#include "server/services/config.h"
+#include "server/services/server.h"
+
+namespace heed {
+namespace {
+
+struct ServeFlags {
+  explicit ServeFlags(Arguments& arguments);
+  // The file's config, if one is named, with the flags over it.
+  absl::StatusOr<v1::ServerConfig> Config() const;
+
+  std::string config;
+  std::optional<std::string> models, address, metrics_address, precision;
+  std::optional<int32_t> threads;
+  std::optional<bool> reflection;
+  std::optional<absl::Duration> grace;
+  bool check = false;
+};
+
+ServeFlags::ServeFlags(Arguments& arguments) {
+  arguments.Flag("config", &config, "a file as proto/heed/v1/config.proto says");
+  arguments.Flag("models", &models, "serve every folder in this one; without it and a config: the shipped models");
+  arguments.Flag("address", &address, Cat("HOST:PORT of gRPC; unset: ", v1::ServerConfig().address()));
+  arguments.Flag("metrics_address", &metrics_address,
+                 Cat("HOST:PORT of GET /metrics, empty for none; unset: ", v1::ServerConfig().metrics_address()));
+  arguments.Flag("threads", &threads, "threads that compute; 0 or unset: as many as this process has CPUs", {0, 1024});
+  arguments.Flag("precision", &precision, "auto, f32, bf16 or int8, of models that name none");
+  arguments.Flag("reflection", &reflection, "whether tools may ask which services there are; unset: yes");
+  arguments.Flag("grace", &grace, "time to finish what is admitted after SIGTERM, at most 1h", {0, 3600});
+  arguments.Flag("check", &check, "check the config and the models, and serve nothing");
+}
+
+absl::StatusOr<v1::ServerConfig> ServeFlags::Config() const {
+  v1::ServerConfig result;
+  if (!config.empty()) {
+    ASSIGN_OR_RETURN(result, ReadConfig(config));
+  }
+  if (models) result.set_models_folder(*models);
+  if (address) result.set_address(*address);
+  if (metrics_address) result.set_metrics_address(*metrics_address);
+  if (threads) result.set_threads(*threads);
+  if (reflection) result.set_reflection(*reflection);
+  if (grace) result.mutable_shutdown()->set_grace_seconds(absl::ToDoubleSeconds(*grace));
+  if (precision) {
+    v1::Precision parsed;
+    if (!v1::Precision_Parse(absl::AsciiStrToUpper(*precision), &parsed)) {
+      return Invalid("--precision=", *precision, ": must be auto, f32, bf16 or int8");
+    }
+    result.set_precision(parsed);
+  }
+  return result;
+}
+
+int Check(const v1::ServerConfig& config, Terminal& terminal) {
+  const absl::StatusOr<std::string> report = CheckServer(config);
+  if (!report.ok()) return Fail(terminal, report.status());
+  terminal.out << *report;
+  return Finish(terminal, kDone);
+}
+
+}  // namespace
+
+int Serve(Arguments& arguments, Terminal& terminal) {
+  ServeFlags flags(arguments);
+  if (std::optional<int> ended = arguments.Parse(terminal, 0)) return *ended;
+  const absl::StatusOr<v1::ServerConfig> config = flags.Config();
+  if (!config.ok()) return Fail(terminal, config.status());
+  if (flags.check) return Check(*config, terminal);
+  signal(SIGPIPE, SIG_IGN);  // a client or a log reader that goes away is no reason to end
+  const absl::Status served = RunServer(*config);
+  return served.ok() ? kDone : Fail(terminal, served);
+}
+
+}  // namespace heed

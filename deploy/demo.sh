@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# The demonstration: a server with the shipped models on ports of its own choice, sentences classified, a text
+# streamed, and what that moved in the metrics. The arguments are the command that is `heed`: ./dev demo and ./dev image
+# call this.
+set -euo pipefail
+
+folder=$(mktemp -d)
+server=
+trap 'stop || :; rm -rf "$folder"' EXIT
+stop() { [ -z "$server" ] || { kill "$server" 2>/dev/null && wait "$server"; }; }
+
+heading() { printf '\n\033[1m%s\033[0m\n' "$*"; }
+
+# The address in the server's line "NAME on HOST:PORT".
+address() { sed -n "s/^$1 on //p" "$folder/server.log"; }
+
+# The metrics over HTTP, as sorted lines "NAME{LABELS} VALUE".
+metrics() {
+  local get="import sys, urllib.request; print(urllib.request.urlopen(sys.argv[1]).read().decode())"
+  python3 -c "$get" "http://$(address metrics)/metrics" | grep -v '^#' | sort
+}
+
+heading "heed serve"
+"$@" serve --address=127.0.0.1:0 --metrics_address=127.0.0.1:0 >"$folder/server.log" 2>&1 &
+server=$!
+for _ in {1..600}; do
+  [ -z "$(address listening)" ] || break
+  kill -0 "$server" 2>/dev/null || { cat "$folder/server.log"; exit 1; }
+  sleep 0.1
+done
+cat "$folder/server.log"
+to=--address=$(address listening)
+"$@" health "$to"
+metrics >"$folder/before"
+
+heading "heed classify --model=polarity"
+"$@" classify "$to" --model=polarity \
+  "A warm, funny and beautifully acted film." \
+  "The plot is a mess and the jokes fall flat." \
+  "It takes its time, and every minute of it is worth having."
+
+heading "heed generate --model=shakespeare"
+"$@" generate "$to" --model=shakespeare --max_tokens=300 --seed=1 --temperature=0.7 "KING RICHARD:
+"
+
+heading "metrics that moved"
+metrics >"$folder/after"
+comm -13 "$folder/before" "$folder/after" | grep -v -e _bucket -e '^process_'
+
+stop
+server=
+heading "the server has stopped"

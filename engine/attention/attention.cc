@@ -1,0 +1,63 @@
+#include "engine/attention/attention.h"
+
+#include "engine/base/status.h"
+
+namespace heed {
+
+using Factory = absl::StatusOr<std::unique_ptr<Attention>>(const AttentionSetting&, JsonFields&, const WeightScope&);
+#define VARIANT(type, factory) Factory factory;
+#include "engine/attention/variants.def"
+#undef VARIANT
+
+namespace {
+
+struct Variant {
+  const char* type;
+  Factory* factory;
+};
+
+constexpr Variant kVariants[] = {
+#define VARIANT(type, factory) {#type, factory},
+#include "engine/attention/variants.def"
+#undef VARIANT
+};
+
+}  // namespace
+
+std::string_view Name(DecodeClass decode) {
+  switch (decode) {
+    case DecodeClass::kExact:
+      return "exact";
+    case DecodeClass::kApproximate:
+      return "approximate";
+    case DecodeClass::kNone:
+      break;
+  }
+  return "none";
+}
+
+std::vector<std::string_view> AttentionTypes() {
+  std::vector<std::string_view> types;
+  for (const Variant& variant : kVariants) types.push_back(variant.type);
+  return types;
+}
+
+absl::StatusOr<std::unique_ptr<Attention>> NewAttention(const AttentionSetting& setting, JsonFields& fields,
+                                                        const WeightScope& scope) {
+  const std::string type = fields.String("type", "");
+  for (const Variant& variant : kVariants) {
+    if (variant.type == type) return variant.factory(setting, fields, scope);
+  }
+  std::string known;
+  for (const Variant& variant : kVariants) known += Cat(known.empty() ? "" : ", ", variant.type);
+  return Invalid(fields.where(), ".type: \"", type, "\" is none of ", known);
+}
+
+absl::StatusOr<Product> LoadProduct(const WeightScope& scope, std::string_view name, int64_t out, int64_t in) {
+  Product product{std::string(name)};
+  ASSIGN_OR_RETURN(product.weight, (scope / name).Get("weight", {out, in}));
+  ASSIGN_OR_RETURN(product.bias, (scope / name).Optional("bias", {out}));
+  return product;
+}
+
+}  // namespace heed

@@ -1,0 +1,125 @@
+// "softmax": dot-product attention with the options of current checkpoints; with none of them it is "full".
+//   num_key_value_heads (num_heads)  grouped queries (Ainslie et al. 2023); 1 = multi-query (Shazeer 2019)
+//   head_dim (hidden_size / num_heads), scale (1 / sqrt(head_dim))
+//   rope {theta (10000), dims (head_dim), layout "half" | "interleaved"}    (Su et al. 2021)
+//   alibi (false)                           -slope[head] * distance          (Press et al. 2022)
+//   relative_bias {buckets, max_distance}   a learned bias for each bucket of distances, tensor [buckets, heads]
+//                                           (Raffel et al. 2020)
+//   window (none)                           a token sees the newest `window`, itself included
+//   sinks (0), sink_positions ("cache" | "text")   the first tokens stay visible (Xiao et al. 2023)
+#include <cmath>
+#include <cstdlib>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "engine/attention/dot_product.h"
+#include "engine/attention/t5_buckets.h"
+#include "engine/base/status.h"
+
+namespace heed {
+namespace {
+
+constexpr int64_t kMostHeadDim = 1024;
+constexpr int64_t kFar = int64_t{1} << 30;   // of a window, and of sinks
+constexpr int64_t kMostBuckets = 512;
+constexpr int64_t kMostDistance = 1 << 16;   // a table a head holds so many biases to either side
+constexpr double kLeastScale = 1e-6, kMostScale = 1e6;
+
+// The series 2^(-8(h+1)/p) for the p first heads, p the largest power of two not above `heads`; then, for the rest, every
+// other number of the series of 2p heads.
+double AlibiSlope(int heads, int head) {
+  int p = 1;
+  while (2 * p <= heads) p *= 2;
+  const double step = head < p ? head + 1.0 : (2.0 * (head - p) + 1) / 2;
+  return std::exp2(-8 * step / p);
+}
+
+absl::StatusOr<std::optional<Rotary>> ReadRotary(JsonFields& fields, int64_t head_dim) {
+  if (!fields.Has("rope")) return std::nullopt;
+  JsonFields rope(fields.Raw("rope"), Cat(fields.where(), ".rope"));
+  const double theta = rope.Number("theta", 10000, 1, 1e12);
+  const int64_t dims = rope.Int("dims", head_dim, 2, head_dim);
+  const bool interleaved = rope.Choice("layout", {"half", "interleaved"}) == "interleaved";
+  RETURN_IF_ERROR(rope.Finish());
+  if (dims % 2 != 0) return Invalid(rope.where(), ".dims: ", dims, " is odd, and rotation turns pairs");
+  return Rotary(static_cast<int>(dims), theta, interleaved);
+}
+
+// A learned table with the distance beyond which it does not change.
+struct RelativeBias {
+  int64_t max_distance = 0;
+  std::vector<float> values;  // [buckets, heads]
+  std::optional<T5Buckets> buckets;
+};
+
+absl::StatusOr<RelativeBias> ReadRelativeBias(JsonFields& fields, const DotProductOptions& options,
+                                              const WeightScope& scope) {
+  RelativeBias bias;
+  if (!fields.Has("relative_bias")) return bias;
+  JsonFields relative(fields.Raw("relative_bias"), Cat(fields.where(), ".relative_bias"));
+  const int sides = options.causal ? 1 : 2;
+  const int64_t buckets = relative.RequiredInt("buckets", sides, kMostBuckets);
+  bias.max_distance = relative.RequiredInt("max_distance", buckets / sides / 2 + 1, kMostDistance);
+  RETURN_IF_ERROR(relative.Finish());
+  bias.buckets.emplace(static_cast<int>(buckets), bias.max_distance, !options.causal);
+  ASSIGN_OR_RETURN(bias.values, scope.Floats("relative_bias", {buckets, options.heads}));
+  return bias;
+}
+
+std::optional<DistanceBias> NewBias(bool alibi, const RelativeBias& relative, int heads) {
+  if (!alibi && !relative.buckets) return std::nullopt;
+  const auto slope = [&](int head) { return alibi ? -AlibiSlope(heads, head) : 0.0; };
+  const auto value = [&](int head, int64_t distance) {
+    const double straight = slope(head) * static_cast<double>(std::abs(distance));
+    return relative.buckets ? straight + relative.values[relative.buckets->Bucket(-distance) * heads + head] : straight;
+  };
+  return DistanceBias(heads, relative.max_distance, value, slope);
+}
+
+// What no single field can say.
+absl::Status CheckTogether(const JsonFields& fields, const AttentionSetting& setting, const DotProductOptions& options) {
+  if (!fields.Has("head_dim") && setting.width % options.heads != 0) {
+    return Invalid(fields.where(), ": hidden_size ", setting.width, " is not divisible by ", options.heads,
+                   " heads, and there is no head_dim");
+  }
+  if (options.heads % options.key_value_heads != 0) {
+    return Invalid(fields.where(), ".num_key_value_heads: ", options.heads, " heads are not divisible by ",
+                   options.key_value_heads);
+  }
+  if (options.window > 0 && !options.causal) {
+    return Invalid(fields.where(), ".window: ", options.window, ": a window looks back, and this attention is not causal");
+  }
+  if (options.sinks > 0 && options.window == 0) {
+    return Invalid(fields.where(), ".sinks: ", options.sinks, " sinks need a window; without one every token stays visible");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Attention>> NewSoftmaxAttention(const AttentionSetting& setting, JsonFields& fields,
+                                                               const WeightScope& scope) {
+  if (fields.Has("shaw")) return Invalid(fields.where(), ".shaw: relative position vectors are not served yet");
+  fields.Ignore("shaw");
+  DotProductOptions options;
+  options.heads = setting.num_heads;
+  options.causal = setting.causal && !setting.cross;
+  options.key_value_heads = static_cast<int>(fields.Int("num_key_value_heads", options.heads, 1, options.heads));
+  options.head_dim = fields.Int("head_dim", setting.width / options.heads, 1, kMostHeadDim);
+  options.scale = fields.Number("scale", 1 / std::sqrt(static_cast<double>(options.head_dim)), kLeastScale, kMostScale);
+  options.window = fields.Int("window", 0, 0, kFar);
+  options.sinks = fields.Int("sinks", 0, 0, kFar);
+  options.sinks_by_text = fields.Choice("sink_positions", {"cache", "text"}) == "text";
+  const bool alibi = fields.Bool("alibi", false);
+  fields.Raw("rope");
+  fields.Raw("relative_bias");
+  RETURN_IF_ERROR(fields.Finish());
+  RETURN_IF_ERROR(CheckTogether(fields, setting, options));
+  ASSIGN_OR_RETURN(options.rotary, ReadRotary(fields, options.head_dim));
+  ASSIGN_OR_RETURN(RelativeBias relative, ReadRelativeBias(fields, options, scope));
+  options.bias = NewBias(alibi, relative, options.heads);
+  return NewDotProductAttention(setting, std::move(options), scope);
+}
+
+}  // namespace heed

@@ -1,0 +1,215 @@
+#include "engine/attention/softmax_core.h"
+
+#include <algorithm>
+#include <cstring>
+#include <numbers>
+
+#include "engine/base/threads.h"
+
+namespace heed {
+namespace {
+
+// Distances between rows of scores and of weights; no power of two, so that rows do not meet in one cache set.
+constexpr int64_t kScorePitch = kKeyBlock + 16;
+constexpr int64_t kWeightPitch = kKeyBlock + 32;
+
+int64_t RoundDown(int64_t n, int64_t unit) { return n / unit * unit; }
+int64_t RoundUp(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
+
+// The keys of a source that the rows at positions [first, last] see, taken together.
+Range Seen(const KeySource& source, int64_t first, int64_t last) {
+  return {std::max(source.pages->begin(), first - source.left), std::min(source.pages->end(), last + source.right + 1)};
+}
+
+// What Get gives, kept in `slot`.
+const MicroKernel* Kept(std::atomic<const MicroKernel*>& slot, const MicroKernel::Shape& shape) {
+  const MicroKernel* kernel = slot.load(std::memory_order_acquire);
+  if (kernel == nullptr) slot.store(kernel = MicroKernel::Get(shape), std::memory_order_release);
+  return kernel;
+}
+
+int IndexOfRows(int rounded_rows) { return rounded_rows <= 8 ? rounded_rows - 1 : 7 + rounded_rows / 8; }
+
+}  // namespace
+
+SoftmaxCore::SoftmaxCore(DType type, int64_t head_dim, double scale)
+    : type_(type),
+      head_dim_(head_dim),
+      pitch_(RoundUp(head_dim, 16)),
+      factor_(static_cast<float>(scale * std::numbers::log2e)) {}
+
+const MicroKernel* SoftmaxCore::ScoreKernel(int rows, int pieces) const {
+  return Kept(score_kernels_[IndexOfRows(rows)][pieces - 1], {.a = type_,
+                                                              .m = rows,
+                                                              .n = pieces * kSoftmaxPiece,
+                                                              .k = static_cast<int>(head_dim_),
+                                                              .lda = pitch_,
+                                                              .ldb = KeyValuePages::kPage,
+                                                              .ldc = kScorePitch});
+}
+
+const MicroKernel* SoftmaxCore::ValueKernel(int rows, int pieces) const {
+  return Kept(value_kernels_[IndexOfRows(rows)][pieces - 1], {.a = type_,
+                                                              .m = rows,
+                                                              .n = static_cast<int>(pitch_),
+                                                              .k = kSoftmaxPiece,
+                                                              .batch = pieces,
+                                                              .lda = type_ == DType::kF32 ? kScorePitch : kWeightPitch,
+                                                              .ldb = pitch_,
+                                                              .ldc = pitch_,
+                                                              .add = true});
+}
+
+// One Attend(): a tile of query rows at a time. Rows are numbered position by position, within a position head by head.
+class SoftmaxCore::Call {
+ public:
+  Call(const SoftmaxCore& core, const SoftmaxQueries& queries, Scratch& scratch);
+  void AttendTile(int64_t first_row, int rows, std::span<const KeySource> sources);
+
+ private:
+  // Some keys of one block.
+  struct Block {
+    int64_t base;    // position of the block's first key: column 0 of the scores
+    int begin, end;  // columns at work, multiples of kSoftmaxPiece
+  };
+
+  int HeadOf(int row) const { return static_cast<int>((first_row_ + row) % queries_.heads); }
+  void Start(int64_t first_row, int rows);
+  void AttendSource(const KeySource& source);
+  void LoadQueries(int64_t last_place);
+  void AttendBlock(const KeySource& source, const Block& block);
+  void Score(const KeyValuePages& pages, const Block& block);
+  void MarkRow(const KeySource& source, const Block& block, int row);
+  void AddValues(const KeyValuePages& pages, const Block& block);
+  void Finish();
+
+  const SoftmaxCore& core_;
+  const SoftmaxQueries& queries_;
+  int64_t first_row_ = 0;
+  int rounded_rows_ = 0;           // what the micro-kernel computes; those beyond the tile's rows are nobody's
+  Rows q_;                         // turned as the source at hand wants it
+  Matrix<float> scores_;           // of one block
+  Rows weights_;                   // in f32 the scores' own memory
+  Matrix<float> result_;
+  std::span<SoftmaxRow> rows_;     // the tile's
+  std::span<int64_t> positions_;   // of the rows
+  std::span<int64_t> places_;      // of the rows, as rotation sees them
+};
+
+void SoftmaxCore::Attend(const SoftmaxQueries& queries, std::span<const KeySource> sources, Scratch& scratch) const {
+  const int64_t rows = queries.q.rows * queries.heads;
+  Call call(*this, queries, scratch);
+  for (int64_t first = 0; first < rows; first += kTile) {
+    call.AttendTile(first, static_cast<int>(std::min<int64_t>(kTile, rows - first)), sources);
+  }
+}
+
+SoftmaxCore::Call::Call(const SoftmaxCore& core, const SoftmaxQueries& queries, Scratch& scratch)
+    : core_(core), queries_(queries) {
+  const int64_t rows = RoundRows(static_cast<int>(std::min<int64_t>(kTile, queries.q.rows * queries.heads)));
+  const int64_t pitch = core.pitch_;
+  const int64_t q_bytes = rows * pitch * SizeOf(core.type_);
+  q_ = {core.type_, scratch.Take<char>(q_bytes), rows, core.head_dim_, pitch};
+  std::memset(q_.data, 0, q_bytes);  // also behind an odd head_dim, and in rows that are nobody's
+  scores_ = {scratch.Take<float>(rows * kScorePitch), rows, kKeyBlock, kScorePitch};
+  weights_ = {DType::kF32, scores_.data, rows, kKeyBlock, kScorePitch};
+  if (core.type_ == DType::kBf16) {
+    weights_ = {DType::kBf16, scratch.Take<Bf16>(rows * kWeightPitch), rows, kKeyBlock, kWeightPitch};
+  }
+  result_ = {scratch.Take<float>(rows * pitch), rows, pitch, pitch};
+  rows_ = {scratch.Take<SoftmaxRow>(rows), static_cast<size_t>(rows)};
+  positions_ = {scratch.Take<int64_t>(rows), static_cast<size_t>(rows)};
+  places_ = {scratch.Take<int64_t>(rows), static_cast<size_t>(rows)};
+}
+
+void SoftmaxCore::Call::AttendTile(int64_t first_row, int rows, std::span<const KeySource> sources) {
+  Start(first_row, rows);
+  for (const KeySource& source : sources) AttendSource(source);
+  Finish();
+}
+
+void SoftmaxCore::Call::Start(int64_t first_row, int rows) {
+  first_row_ = first_row;
+  rounded_rows_ = RoundRows(rows);
+  rows_ = {rows_.data(), static_cast<size_t>(rows)};
+  for (int r = 0; r < rows; ++r) {
+    rows_[r] = SoftmaxRow();
+    positions_[r] = queries_.first + (first_row + r) / queries_.heads;
+  }
+  std::fill_n(result_.data, rounded_rows_ * result_.stride, 0.0f);
+}
+
+void SoftmaxCore::Call::AttendSource(const KeySource& source) {
+  const Range keys = Seen(source, positions_[0], positions_[rows_.size() - 1]);
+  if (keys.begin >= keys.end) return;
+  LoadQueries(source.last_place);
+  for (int64_t base = RoundDown(keys.begin, kKeyBlock); base < keys.end; base += kKeyBlock) {
+    const int64_t begin = std::max(keys.begin - base, int64_t{0}), end = std::min(keys.end - base, kKeyBlock);
+    AttendBlock(source, {base, static_cast<int>(RoundDown(begin, kSoftmaxPiece)),
+                         static_cast<int>(RoundUp(end, kSoftmaxPiece))});
+  }
+}
+
+void SoftmaxCore::Call::LoadQueries(int64_t last_place) {
+  const size_t bytes = core_.head_dim_ * SizeOf(core_.type_);
+  for (size_t r = 0; r < rows_.size(); ++r) {
+    const int64_t row = (first_row_ + static_cast<int64_t>(r)) / queries_.heads;
+    std::memcpy(q_.at(r), queries_.q.at(row, HeadOf(r) * core_.head_dim_), bytes);
+    places_[r] = std::min(positions_[r], last_place);
+  }
+  if (queries_.rotary != nullptr) queries_.rotary->Apply(q_.Slice(0, rows_.size()), 1, places_.first(rows_.size()));
+}
+
+void SoftmaxCore::Call::AttendBlock(const KeySource& source, const Block& block) {
+  Score(*source.pages, block);
+  for (size_t r = 0; r < rows_.size(); ++r) MarkRow(source, block, r);
+  SoftmaxStep({scores_, core_.factor_, block.begin, block.end, weights_}, rows_, result_);
+  AddValues(*source.pages, block);
+}
+
+void SoftmaxCore::Call::Score(const KeyValuePages& pages, const Block& block) {
+  for (int begin = block.begin; begin < block.end;) {
+    const int page_end = static_cast<int>(RoundDown(begin, KeyValuePages::kPage) + KeyValuePages::kPage);
+    const int end = std::min(block.end, page_end);
+    const MicroKernel* kernel = core_.ScoreKernel(rounded_rows_, (end - begin) / kSoftmaxPiece);
+    kernel->Run(q_.data, pages.Keys(block.base + begin), scores_.data + begin);
+    begin = end;
+  }
+}
+
+void SoftmaxCore::Call::MarkRow(const KeySource& source, const Block& block, int r) {
+  SoftmaxRow& row = rows_[r];
+  const Range seen = Seen(source, positions_[r], positions_[r]);
+  row.begin = static_cast<int>(std::clamp<int64_t>(seen.begin - block.base, block.begin, block.end));
+  row.end = static_cast<int>(std::clamp<int64_t>(seen.end - block.base, row.begin, block.end));
+  if (source.bias == nullptr) {
+    row.bias = nullptr;
+    return;
+  }
+  const auto bias = source.bias->Row(queries_.first_head + HeadOf(r), std::min(positions_[r], source.last_place), block.base);
+  row.bias = bias.values;
+  row.bias_offset = bias.offset;
+}
+
+void SoftmaxCore::Call::AddValues(const KeyValuePages& pages, const Block& block) {
+  std::array<MicroKernel::Offsets, kKeyBlock / kSoftmaxPiece> offsets;
+  const char* values = static_cast<const char*>(pages.Values(block.base + block.begin));
+  int pieces = 0;
+  for (int column = block.begin; column < block.end; column += kSoftmaxPiece) {
+    const char* piece = static_cast<const char*>(pages.Values(block.base + column));
+    const auto distance = reinterpret_cast<intptr_t>(piece) - reinterpret_cast<intptr_t>(values);
+    offsets[pieces++] = {(column - block.begin) * SizeOf(core_.type_), distance};
+  }
+  core_.ValueKernel(rounded_rows_, pieces)->Run(weights_.at(0, block.begin), values, offsets.data(), result_.data);
+}
+
+void SoftmaxCore::Call::Finish() {
+  for (size_t r = 0; r < rows_.size(); ++r) {
+    const int64_t row = first_row_ + static_cast<int64_t>(r);
+    void* out = queries_.out.at(row / queries_.heads, HeadOf(r) * core_.head_dim_);
+    SoftmaxFinish(rows_[r], result_.row(r), core_.head_dim_, core_.type_, out);
+    if (queries_.lse != nullptr) queries_.lse[row] = LogSumExp(rows_[r]);
+  }
+}
+
+}  // namespace heed

@@ -1,0 +1,88 @@
+// Softmax attention by blocks: the query rows of one sequence that share a key-value head, over any list of key sources.
+//
+//   for each tile of query rows:  for each source:  for each block of keys that a row of the tile sees:
+//     scores = Q K'                        the micro-kernel
+//     weights = 2^(scores - maximum) ...   SoftmaxStep: mask, bias, running maximum and sum
+//     result += weights V                  the micro-kernel
+//   out = result / sum
+//
+// Never more than a tile of scores exists. Blocks of keys begin at multiples of kKeyBlock, whatever arrived when, and
+// what a row does not see does not touch it: a row's result is the same bits whichever rows come along, wherever chunks
+// of the sequence ended, and whatever keys came after those it sees.
+#ifndef HEED_ENGINE_ATTENTION_SOFTMAX_CORE_H_
+#define HEED_ENGINE_ATTENTION_SOFTMAX_CORE_H_
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <limits>
+#include <span>
+
+#include "engine/attention/distance_bias.h"
+#include "engine/attention/key_value_pages.h"
+#include "engine/base/memory.h"
+#include "engine/ops/microkernel.h"
+#include "engine/ops/rows.h"
+#include "engine/ops/softmax.h"
+#include "engine/tensor/tensor.h"
+
+namespace heed {
+
+inline constexpr int64_t kUnlimited = std::numeric_limits<int64_t>::max() / 4;
+
+// Keys and values, and which of them a row sees: the row at position i those at [i - left, i + right], of what is held.
+struct KeySource {
+  const KeyValuePages* pages = nullptr;
+  int64_t left = kUnlimited;
+  int64_t right = kUnlimited;  // 0: causal; negative: only keys at least so far back
+  // Rotation and bias see a row no farther than here: min(i, last_place).
+  int64_t last_place = kUnlimited;
+  const DistanceBias* bias = nullptr;
+};
+
+// The rows that attend: of each of `rows` positions, the query heads that share the key-value head.
+struct SoftmaxQueries {
+  Rows q;                          // [positions, heads * head_dim]
+  Rows out;                        // the same
+  int heads = 1;
+  int first_head = 0;              // of them, among all: what a bias is asked for
+  int64_t first = 0;               // position of the first row
+  const Rotary* rotary = nullptr;  // turns q; keys are turned already
+  float* lse = nullptr;            // [positions * heads] log(sum(exp(scores))), if wanted
+};
+
+// Const and thread-safe but for Attend's scratch.
+class SoftmaxCore {
+ public:
+  static constexpr int kTile = 128;  // query rows
+
+  // scores = scale * q.k
+  SoftmaxCore(DType type, int64_t head_dim, double scale);
+
+  // Reads each key once for each tile of rows. The micro-kernel's calls: at most one for each page and one for each block
+  // that a tile reads.
+  void Attend(const SoftmaxQueries& queries, std::span<const KeySource> sources, Scratch& scratch) const;
+
+  DType type() const { return type_; }
+  int64_t head_dim() const { return head_dim_; }
+
+ private:
+  class Call;
+
+  // Kernels by rows, as RoundRows gives them, and by pieces of keys: found once.
+  template <int kPieces>
+  using Kernels = std::array<std::array<std::atomic<const MicroKernel*>, kPieces>, 8 + kTile / 8>;
+  const MicroKernel* ScoreKernel(int rows, int pieces) const;
+  const MicroKernel* ValueKernel(int rows, int pieces) const;
+
+  DType type_;
+  int64_t head_dim_;
+  int64_t pitch_;  // of query rows, of values and of results
+  float factor_;   // scale * log2(e)
+  mutable Kernels<KeyValuePages::kPage / kSoftmaxPiece> score_kernels_{};
+  mutable Kernels<kKeyBlock / kSoftmaxPiece> value_kernels_{};
+};
+
+}  // namespace heed
+
+#endif  // HEED_ENGINE_ATTENTION_SOFTMAX_CORE_H_

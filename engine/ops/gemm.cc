@@ -1,0 +1,114 @@
+#include "engine/ops/gemm.h"
+
+#include <algorithm>
+
+#include "absl/log/check.h"
+#include "absl/log/log.h"
+#include "engine/base/status.h"
+#include "engine/ops/epilogue.h"
+#include "engine/ops/microkernel.h"
+#include "engine/ops/packed_weights.h"
+
+namespace heed {
+namespace {
+
+constexpr int64_t kMaxBlockRows = 192;
+
+// Rows to a block, all blocks alike, as few as can be.
+int64_t BlockRows(int64_t rows) {
+  const int64_t blocks = (rows + kMaxBlockRows - 1) / kMaxBlockRows;
+  return RoundUp((rows + blocks - 1) / blocks, 8);
+}
+
+// One member's part of a product.
+class Product {
+ public:
+  Product(const GemmInput& x, const PackedWeights& w, const Epilogue& epilogue, Scratch& scratch)
+      : x_(x), w_{w}, epilogue_(epilogue), block_rows_(BlockRows(x.rows.rows)) {
+    const int64_t tile = RoundRows(static_cast<int>(block_rows_)) * kPanel;
+    tile_ = scratch.Take<float>(w.gated() ? 2 * tile : tile);
+    up_tile_ = tile_ + tile;
+  }
+
+  void Compute(Range panels) {
+    for (int64_t row = 0; row < x_.rows.rows; row += block_rows_) {
+      const int64_t rows = std::min(block_rows_, x_.rows.rows - row);
+      for (int64_t panel = panels.begin; panel < panels.end; ++panel) Tile(row, rows, panel);
+    }
+  }
+
+ private:
+  // Rows [row, row + rows) of one panel.
+  void Tile(int64_t row, int64_t rows, int64_t panel) {
+    TileEpilogue tile{.tile = Sums(row, rows, panel, 0, tile_)};
+    if (w_.w.gated()) tile.up = Sums(row, rows, panel, 1, up_tile_);
+    if (x_.scales != nullptr) tile.row_scales = x_.scales + row;
+    tile.ld = kPanel;
+    tile.out = epilogue_.out.Slice(row, rows).Cols(panel * kPanel, w_.columns(panel));
+    tile.add = epilogue_.add;
+    tile.activation = epilogue_.activation;
+    Finish(tile);
+  }
+
+  PanelTile Sums(int64_t row, int64_t rows, int64_t panel, int up, float* sums) const {
+    const MicroKernel* kernel = MicroKernel::Get({.a = x_.rows.dtype,
+                                                  .m = RoundRows(static_cast<int>(rows)),
+                                                  .n = static_cast<int>(w_.width(panel)),
+                                                  .k = static_cast<int>(SummedIn()),
+                                                  .lda = x_.rows.stride,
+                                                  .ldb = w_.width(panel),
+                                                  .ldc = kPanel});
+    kernel->Run(x_.rows.at(row), w_.weights(panel, up), sums);
+    return {sums, w_.bias(panel, up), w_.scales(panel, up), w_.offsets(panel, up)};
+  }
+
+  // Quantized rows are as long as their panels. The rest of other rows may hold a NaN, which zeros do not stop.
+  int64_t SummedIn() const {
+    return w_.w.precision() == Precision::kInt8 ? PackedIn(w_.w.in(), Precision::kInt8) : w_.w.in();
+  }
+
+  const GemmInput& x_;
+  const GemmAccess w_;
+  const Epilogue& epilogue_;
+  const int64_t block_rows_;
+  float* tile_;  // s32 in int8
+  float* up_tile_;
+};
+
+}  // namespace
+
+absl::StatusOr<Precision> ParsePrecision(std::string_view text) {
+  if (text == "auto") return Supported(Precision::kBf16);
+  for (Precision precision : {Precision::kF32, Precision::kBf16, Precision::kInt8}) {
+    if (text == Name(precision)) return precision;
+  }
+  return Invalid("precision '", text, "' is none of auto, f32, bf16, int8");
+}
+
+std::string_view Name(Precision precision) {
+  switch (precision) {
+    case Precision::kF32:
+      return "f32";
+    case Precision::kBf16:
+      return "bf16";
+    case Precision::kInt8:
+      return "int8";
+  }
+  LOG(FATAL) << "no such precision: " << static_cast<int>(precision);
+}
+
+Precision Supported(Precision wanted) { return HasMicroKernel(InputType(wanted)) ? wanted : Precision::kF32; }
+
+DType ActivationType(Precision precision) {
+  return precision != Precision::kF32 && HasMicroKernel(DType::kBf16) ? DType::kBf16 : DType::kF32;
+}
+
+void Gemm(Team& team, const GemmInput& x, const PackedWeights& w, const Epilogue& epilogue, Scratch& scratch) {
+  CHECK(x.rows.dtype == InputType(w.precision())) << Name(x.rows.dtype) << " rows for " << Name(w.precision());
+  CHECK(x.rows.cols == w.in() && epilogue.out.cols == w.out() && epilogue.out.rows >= x.rows.rows);
+  CHECK((x.scales != nullptr) == (w.precision() == Precision::kInt8));
+  CHECK(!epilogue.add || epilogue.out.dtype == DType::kF32);
+  if (x.rows.rows > 0) Product(x, w, epilogue, scratch).Compute(team.Share(GemmAccess{w}.panels()));
+}
+
+}  // namespace heed

@@ -1,0 +1,230 @@
+// Norms, activations, conversions and searches: a pass or three over a row while it is in L1.
+#include "engine/ops/simd.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "engine/ops/rows.cc"
+#include "hwy/foreach_target.h"  // compiles this file once for each target
+
+#include "engine/ops/rows.h"
+
+#include <cmath>
+#include <limits>
+
+#include "absl/log/check.h"
+#include "engine/ops/activation-inl.h"
+#include "engine/ops/vector_math-inl.h"
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace heed {
+namespace HWY_NAMESPACE {
+
+using D = hn::ScalableTag<float>;
+
+// body(row) with the row as numbers of its type.
+template <class Body>
+void WithRow(const Rows& rows, int64_t r, Body&& body) {
+  if (rows.dtype == DType::kBf16) {
+    body(static_cast<Bf16*>(rows.at(r)));
+  } else {
+    body(static_cast<float*>(rows.at(r)));
+  }
+}
+
+template <typename T>
+void LayerNormRow(const float* x, int64_t n, const float* weight, const float* bias, float eps, T* y) {
+  const D d;
+  const float mean = Sum(d, n, [&](int64_t i, auto count) { return Load(d, x + i, count); }) / n;
+  const auto shift = hn::Set(d, mean);
+  const float variance = Sum(d, n, [&](int64_t i, auto count) {
+    const auto deviation = hn::Sub(Load(d, x + i, count), shift);
+    return Only(d, hn::Mul(deviation, deviation), count);
+  }) / n;
+  const auto factor = hn::Set(d, 1 / std::sqrt(variance + eps));
+  ForVectors(d, n, [&](int64_t i, auto count) {
+    const auto normed = hn::Mul(hn::Sub(Load(d, x + i, count), shift), factor);
+    const auto b = bias != nullptr ? Load(d, bias + i, count) : hn::Zero(d);
+    Store(d, hn::MulAdd(normed, Load(d, weight + i, count), b), y + i, count);
+  });
+}
+
+template <typename T>
+void RmsNormRow(const float* x, int64_t n, const float* weight, float eps, T* y) {
+  const D d;
+  const float mean_square = Sum(d, n, [&](int64_t i, auto count) {
+    const auto v = Load(d, x + i, count);
+    return hn::Mul(v, v);
+  }) / n;
+  const auto factor = hn::Set(d, 1 / std::sqrt(mean_square + eps));
+  ForVectors(d, n, [&](int64_t i, auto count) {
+    const auto normed = hn::Mul(Load(d, x + i, count), factor);
+    Store(d, hn::Mul(normed, Load(d, weight + i, count)), y + i, count);
+  });
+}
+
+void LayerNorm(Matrix<const float> x, const float* weight, const float* bias, float eps, const Rows& y) {
+  for (int64_t r = 0; r < x.rows; ++r) {
+    WithRow(y, r, [&](auto* out) { LayerNormRow(x.row(r), x.cols, weight, bias, eps, out); });
+  }
+}
+
+void RmsNorm(Matrix<const float> x, const float* weight, float eps, const Rows& y) {
+  for (int64_t r = 0; r < x.rows; ++r) {
+    WithRow(y, r, [&](auto* out) { RmsNormRow(x.row(r), x.cols, weight, eps, out); });
+  }
+}
+
+void Activate(Activation activation, const Rows& x) {
+  const D d;
+  WithActivation(activation, d, [&](auto f) {
+    for (int64_t r = 0; r < x.rows; ++r) {
+      WithRow(x, r, [&](auto* row) {
+        ForVectors(d, x.cols, [&](int64_t i, auto count) { Store(d, f(Load(d, row + i, count)), row + i, count); });
+      });
+    }
+  });
+}
+
+void Convert(const Rows& from, const Rows& to) {
+  const D d;
+  for (int64_t r = 0; r < from.rows; ++r) {
+    WithRow(from, r, [&](const auto* in) {
+      WithRow(to, r, [&](auto* out) {
+        ForVectors(d, from.cols, [&](int64_t i, auto count) { Store(d, Load(d, in + i, count), out + i, count); });
+      });
+    });
+  }
+}
+
+void Add(Matrix<const float> x, Matrix<float> y) {
+  const D d;
+  for (int64_t r = 0; r < x.rows; ++r) {
+    const float* in = x.row(r);
+    float* out = y.row(r);
+    ForVectors(d, x.cols, [&](int64_t i, auto count) {
+      Store(d, hn::Add(Load(d, out + i, count), Load(d, in + i, count)), out + i, count);
+    });
+  }
+}
+
+void Scale(float factor, Matrix<float> x) {
+  const D d;
+  for (int64_t r = 0; r < x.rows; ++r) {
+    float* row = x.row(r);
+    ForVectors(d, x.cols, [&](int64_t i, auto count) {
+      Store(d, hn::Mul(Load(d, row + i, count), hn::Set(d, factor)), row + i, count);
+    });
+  }
+}
+
+// The largest number, -infinity if all are NaN.
+float Largest(const float* x, int64_t n) {
+  const D d;
+  const auto lowest = hn::Set(d, -std::numeric_limits<float>::infinity());
+  auto best = lowest;
+  ForVectors(d, n, [&](int64_t i, auto count) {
+    const auto v = Load(d, x + i, count);
+    if constexpr (std::is_same_v<decltype(count), First>) {
+      best = hn::IfThenElse(hn::And(hn::Gt(v, best), hn::FirstN(d, count.n)), v, best);
+    } else {
+      best = hn::IfThenElse(hn::Gt(v, best), v, best);
+    }
+  });
+  return hn::ReduceMax(d, best);
+}
+
+// The first i with x[i] == value, 0 if there is none.
+int64_t FirstIndexOf(float value, const float* x, int64_t n) {
+  const D d;
+  const int64_t lanes = hn::Lanes(d);
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    const intptr_t at = hn::FindFirstTrue(d, hn::Eq(hn::LoadU(d, x + i), hn::Set(d, value)));
+    if (at >= 0) return i + at;
+  }
+  for (; i < n; ++i) {
+    if (x[i] == value) return i;
+  }
+  return 0;
+}
+
+int64_t ArgMax(const float* x, int64_t n) { return FirstIndexOf(Largest(x, n), x, n); }
+
+// The terms in float, their sum in double.
+double LogSumExp(const float* x, int64_t n) {
+  const D d;
+  constexpr int64_t kBlock = 512;
+  const float largest = Largest(x, n);
+  if (std::isinf(largest)) return largest;
+  const auto shift = hn::Set(d, largest);
+  double sum = 0;
+  for (int64_t begin = 0; begin < n; begin += kBlock) {
+    sum += Sum(d, std::min(kBlock, n - begin), [&](int64_t i, auto count) {
+      return Only(d, ExpNonPositive(d, hn::Sub(Load(d, x + begin + i, count), shift)), count);
+    });
+  }
+  return largest + std::log(sum);
+}
+
+bool AllFinite(const float* x, int64_t n) {
+  const D d;
+  // 0 * x is 0, or NaN where x is not finite
+  return Sum(d, n, [&](int64_t i, auto count) { return hn::Mul(hn::Zero(d), Load(d, x + i, count)); }) == 0;
+}
+
+std::string_view Target() { return hwy::TargetName(HWY_TARGET); }
+
+}  // namespace HWY_NAMESPACE
+}  // namespace heed
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace heed {
+
+HWY_EXPORT(LayerNorm);
+HWY_EXPORT(RmsNorm);
+HWY_EXPORT(Activate);
+HWY_EXPORT(Convert);
+HWY_EXPORT(Add);
+HWY_EXPORT(Scale);
+HWY_EXPORT(ArgMax);
+HWY_EXPORT(LogSumExp);
+HWY_EXPORT(AllFinite);
+HWY_EXPORT(Target);
+
+std::string_view RowKernelTarget() { return HWY_DYNAMIC_DISPATCH(Target)(); }
+
+void LayerNorm(Matrix<const float> x, const float* weight, const float* bias, float eps, const Rows& y) {
+  DCHECK(y.rows >= x.rows && y.cols == x.cols);
+  HWY_DYNAMIC_DISPATCH(LayerNorm)(x, weight, bias, eps, y);
+}
+
+void RmsNorm(Matrix<const float> x, const float* weight, float eps, const Rows& y) {
+  DCHECK(y.rows >= x.rows && y.cols == x.cols);
+  HWY_DYNAMIC_DISPATCH(RmsNorm)(x, weight, eps, y);
+}
+
+void Activate(Activation activation, const Rows& x) {
+  if (activation != Activation::kNone) HWY_DYNAMIC_DISPATCH(Activate)(activation, x);
+}
+
+void Convert(const Rows& from, const Rows& to) {
+  DCHECK(to.rows >= from.rows && to.cols >= from.cols);
+  HWY_DYNAMIC_DISPATCH(Convert)(from, to);
+}
+
+void Add(Matrix<const float> x, Matrix<float> y) {
+  DCHECK(y.rows >= x.rows && y.cols >= x.cols);
+  HWY_DYNAMIC_DISPATCH(Add)(x, y);
+}
+
+void Scale(float factor, Matrix<float> x) { HWY_DYNAMIC_DISPATCH(Scale)(factor, x); }
+
+int64_t ArgMax(const float* x, int64_t n) { return HWY_DYNAMIC_DISPATCH(ArgMax)(x, n); }
+
+double LogSumExp(const float* x, int64_t n) { return HWY_DYNAMIC_DISPATCH(LogSumExp)(x, n); }
+
+bool AllFinite(const float* x, int64_t n) { return HWY_DYNAMIC_DISPATCH(AllFinite)(x, n); }
+
+}  // namespace heed
+#endif  // HWY_ONCE

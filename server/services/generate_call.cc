@@ -1,0 +1,169 @@
+#include "server/services/generate_call.h"
+
+#include <utility>
+
+#include "engine/base/status.h"
+#include "server/jobs/generate.h"
+#include "server/services/answers.h"
+#include "server/services/catalog.h"
+#include "server/services/input_jobs.h"
+#include "server/services/inputs.h"
+#include "server/services/options.h"
+#include "server/services/wire.h"
+
+namespace heed {
+namespace {
+
+std::string_view ReasonText(Finished::Reason reason) { return reason == Finished::Reason::kMaxTokens ? "length" : "stop"; }
+
+// Room for what is to follow a prompt that may be cut.
+int64_t LongestPrompt(const v1::GenerateRequest& request, int64_t longest) {
+  const int64_t wanted = std::max<int64_t>(1, request.stopping().max_tokens());
+  return request.text().truncate() ? std::max<int64_t>(1, longest - wanted) : longest;
+}
+
+}  // namespace
+
+// The inputs of the call. It holds the call, and the call holds it until both have ended.
+class GenerateCall::Jobs final : public InputJobs {
+ public:
+  Jobs(std::shared_ptr<GenerateCall> call, GenerateOptions options, Edge* edge)
+      : InputJobs(edge, call->model_, call->metrics_, call->request_.inputs_size()),
+        call_(std::move(call)),
+        options_(std::move(options)),
+        longest_(MaxTokens(model_->info(), edge->limits())),
+        reader_(model_, metrics_, &edge->clock(), edge->limits(), call_->request_.text(), LongestPrompt(call_->request_, longest_)) {}
+
+ private:
+  absl::StatusOr<std::shared_ptr<Job>> Make(int i) override {
+    const std::string where = Cat("inputs[", i, "]");
+    ASSIGN_OR_RETURN(TokenInput read, reader_.Read(call_->request_.inputs(i), where));
+    GenerateOptions options = options_;
+    auto most = MaxNewTokens(options.stopping.max_tokens, static_cast<int64_t>(read.ids.size()), longest_);
+    if (!most.ok()) return AtField(most.status(), where);
+    options.stopping.max_tokens = *most;
+    GenerateInput input{.tokenizer = model_->tokenizer(), .index = i, .events = call_->events_};
+    input.input = {.model = &model_->model(), .ids = std::move(read.ids), .urgency = Urgency()};
+    auto self = std::static_pointer_cast<Jobs>(shared_from_this());
+    auto job = NewGenerateJob(std::move(input), options, [self, i](const absl::Status&) { self->Ended(i); });
+    return job.ok() ? std::move(job) : AtField(job.status(), where);
+  }
+
+  heed::Urgency Urgency() const { return {.priority = call_->request_.target().priority(), .deadline = call_->deadline()}; }
+
+  void Refused(int i, const absl::Status& status) override {
+    for (int sample = 0; sample < options_.samples; ++sample) call_->events_->Add({.input = i, .sample = sample, .what = status});
+  }
+
+  void Complete() override { call_->Completed(); }
+
+  const std::shared_ptr<GenerateCall> call_;
+  const GenerateOptions options_;
+  const int64_t longest_;
+  const InputReader reader_;
+};
+
+GenerateCall::GenerateCall(Edge* edge, const Registry* registry, const Method& method, grpc::CallbackServerContext* context,
+                           const grpc::ByteBuffer* request)
+    : StreamCall(edge, method, context, request), registry_(registry) {}
+
+absl::Status GenerateCall::Open(const grpc::ByteBuffer& bytes) {
+  RETURN_IF_ERROR(Parse(bytes, &request_));
+  ASSIGN_OR_RETURN(model_, FindFor("Generate", request_.target(), *registry_));
+  ASSIGN_OR_RETURN(GenerateOptions options, ToOptions(request_, model_->info(), edge().limits()));
+  RETURN_IF_ERROR(CheckCount(request_.inputs_size(), edge().limits().generate_inputs()));
+  metrics_ = edge().metrics().ForModel(model_->spec, model_->info());
+  events_ = std::make_shared<StreamBuffer>([weak = weak_from_this()] {
+    if (auto call = weak.lock()) call->Wake();
+  });
+  auto jobs = std::make_shared<Jobs>(std::static_pointer_cast<GenerateCall>(shared_from_this()), std::move(options), &edge());
+  {
+    std::lock_guard lock(mutex_);
+    jobs_ = jobs;
+    if (abandoned_) jobs->Cancel();
+  }
+  jobs->Start();
+  return absl::OkStatus();
+}
+
+GenerateCall::Next GenerateCall::Take() {
+  bool complete;  // asked before the events, whose last one came earlier
+  {
+    std::lock_guard lock(mutex_);
+    complete = complete_;
+  }
+  Next next;
+  if (auto event = TakeEvent()) {
+    next.message = Serialize(ToMessage(*event, *model_, request_.details()));
+  } else if (complete) {
+    next.end = any_finished_ ? absl::OkStatus() : first_error_;
+  }
+  return next;
+}
+
+// The next event to be told, if there is one.
+std::optional<StreamEvent> GenerateCall::TakeEvent() {
+  while (!started_ || held_.empty()) {
+    auto event = events_->Next();
+    if (!event) return std::nullopt;
+    Measure(*event);
+    const auto* error = std::get_if<absl::Status>(&event->what);
+    if (error && first_error_.ok()) first_error_ = *error;
+    any_finished_ |= std::holds_alternative<Finished>(event->what);
+    started_ |= error == nullptr;
+    if (started_ && held_.empty()) return event;
+    held_.push_back(*std::move(event));
+  }
+  StreamEvent event = std::move(held_.front());
+  held_.pop_front();
+  return event;
+}
+
+void GenerateCall::Measure(const StreamEvent& event) {
+  const Time now = edge().clock().Now();
+  if (const auto* piece = std::get_if<Piece>(&event.what); piece && !piece->tokens.empty()) {
+    std::lock_guard lock(mutex_);
+    const int64_t tokens = static_cast<int64_t>(piece->tokens.size());
+    auto [last, first] = last_token_.try_emplace({event.input, event.sample}, now);
+    first ? metrics_->FirstToken(now - arrival()) : metrics_->MoreTokens(tokens, now - last->second);
+    last->second = now;
+  } else if (const auto* finished = std::get_if<Finished>(&event.what)) {
+    Usage usage = finished->usage;
+    if (event.sample > 0) usage.input_tokens = 0;  // the samples read their prompt together
+    metrics_->Spent(usage);
+    metrics_->Succeeded(ReasonText(finished->reason), now - arrival());
+  } else if (const auto* error = std::get_if<absl::Status>(&event.what)) {
+    metrics_->Failed(*error, now - arrival());
+  }
+}
+
+void GenerateCall::Abandon() {
+  std::shared_ptr<Jobs> jobs;
+  bool complete;
+  {
+    std::lock_guard lock(mutex_);
+    abandoned_ = true;
+    jobs = jobs_;
+    complete = complete_;
+  }
+  if (jobs) jobs->Cancel();
+  if (complete) MeasureRest();
+}
+
+void GenerateCall::Completed() {
+  bool abandoned;
+  {
+    std::lock_guard lock(mutex_);
+    complete_ = true;
+    abandoned = abandoned_;
+    jobs_.reset();
+  }
+  abandoned ? MeasureRest() : Wake();
+}
+
+// What nobody reads any more still counts.
+void GenerateCall::MeasureRest() {
+  while (auto event = events_->Next()) Measure(*event);
+}
+
+}  // namespace heed

@@ -1,0 +1,229 @@
+#include "server/services/inference.h"
+
+#include <functional>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "engine/base/status.h"
+#include "server/services/answers.h"
+#include "server/services/catalog.h"
+#include "server/services/generate_call.h"
+#include "server/services/input_jobs.h"
+#include "server/services/inputs.h"
+#include "server/services/options.h"
+#include "server/services/unary_call.h"
+
+namespace heed {
+namespace {
+
+// The inputs of one unary call, and its answer when the last of them has its own.
+template <typename Request, typename Response>
+class Answering final : public InputJobs {
+ public:
+  using Call = UnaryCall<Request, Response>;
+  using Value = std::decay_t<decltype(std::declval<Response>().results(0).value())>;
+
+  // Takes what a job gives. `convert` makes the answer of it, on the scheduler's thread.
+  template <typename Result, typename Convert>
+  std::function<void(absl::StatusOr<Result>)> Into(int i, Convert convert) {
+    return [self = Self(), i, convert](absl::StatusOr<Result> result) {
+      if (result.ok()) {
+        self->metrics_->Spent(result->usage);
+        self->Put(i, convert(*result));
+      } else {
+        self->Put(i, result.status());
+      }
+      self->Ended(i);
+    };
+  }
+  template <typename Result>
+  std::function<void(absl::StatusOr<Result>)> Into(int i) {
+    return Into<Result>(i, [](const Result& result) { return ToMessage(result); });
+  }
+
+  using MakeJob = std::function<absl::StatusOr<std::shared_ptr<Job>>(Answering& answering, int i)>;
+
+  static void Run(Edge* edge, std::shared_ptr<Call> call, const ServedModel* model, MakeJob make) {
+    const int count = call->request().inputs_size();
+    if (absl::Status status = CheckCount(count, edge->limits().inputs()); !status.ok()) return call->Fail(status);
+    auto answering = std::make_shared<Answering>(edge, call, model, count, std::move(make));
+    call->WhenCancelled([weak = std::weak_ptr<InputJobs>(answering)] {
+      if (auto jobs = weak.lock()) jobs->Cancel();
+    });
+    answering->Start();
+  }
+
+  Answering(Edge* edge, std::shared_ptr<Call> call, const ServedModel* model, int count, MakeJob make)
+      : InputJobs(edge, model, edge->metrics().ForModel(model->spec, model->info()), count),
+        call_(std::move(call)),
+        make_(std::move(make)),
+        results_(count, absl::UnknownError("")) {}
+
+ private:
+  std::shared_ptr<Answering> Self() { return std::static_pointer_cast<Answering>(shared_from_this()); }
+
+  absl::StatusOr<std::shared_ptr<Job>> Make(int i) override { return make_(*this, i); }
+  void Refused(int i, const absl::Status& status) override { Put(i, status); }
+
+  void Put(int i, absl::StatusOr<Value> result) {
+    const Duration since_arrival = edge_->clock().Now() - call_->arrival();
+    if (result.ok()) {
+      metrics_->Succeeded("complete", since_arrival);
+    } else {
+      metrics_->Failed(result.status(), since_arrival);
+    }
+    results_[i] = std::move(result);
+  }
+
+  void Complete() override {
+    Response response;
+    response.set_model(model_->spec.name);
+    response.set_version(model_->spec.version);
+    bool any = false;
+    for (auto& result : results_) {
+      auto* out = response.add_results();
+      any |= result.ok();
+      if (result.ok()) {
+        *out->mutable_value() = *std::move(result);
+      } else {
+        *out->mutable_error() = ToError(result.status());
+      }
+    }
+    any ? call_->Answer(response) : call_->Fail(results_.front().status());
+  }
+
+  const std::shared_ptr<Call> call_;
+  const MakeJob make_;
+  std::vector<absl::StatusOr<Value>> results_;  // [i]: written once, by whoever ends the i-th
+};
+
+// What is the same for all inputs of a request.
+struct Reading {
+  const ServedModel* model;
+  InputReader reader;
+  Urgency urgency;
+
+  template <typename Call>
+  Reading(Edge* edge, const ServedModel* served, const Call& call)
+      : model(served),
+        reader(model, edge->metrics().ForModel(model->spec, model->info()), &edge->clock(), edge->limits(), call.request().text(),
+               MaxTokens(model->info(), edge->limits())),
+        urgency{.priority = call.request().target().priority(), .deadline = call.deadline()} {}
+
+  JobInput Input(std::vector<int32_t> ids) const { return {.model = &model->model(), .ids = std::move(ids), .urgency = urgency}; }
+};
+
+// What a factory of jobs refuses is the input's fault.
+absl::StatusOr<std::shared_ptr<Job>> AtInput(absl::StatusOr<std::shared_ptr<Job>> job, int i) {
+  return job.ok() ? std::move(job) : AtField(job.status(), Cat("inputs[", i, "]"));
+}
+
+absl::Status ClassifyInputs(Edge* edge, const Registry* registry, std::shared_ptr<UnaryCall<v1::ClassifyRequest, v1::ClassifyResponse>> call) {
+  ASSIGN_OR_RETURN(const ServedModel* model, FindFor("Classify", call->request().target(), *registry));
+  ASSIGN_OR_RETURN(ClassifyOptions options, ToOptions(call->request().options()));
+  auto reading = std::make_shared<Reading>(edge, model, *call);
+  using Run = Answering<v1::ClassifyRequest, v1::ClassifyResponse>;
+  Run::Run(edge, call, model, [=](Run& run, int i) -> absl::StatusOr<std::shared_ptr<Job>> {
+    ASSIGN_OR_RETURN(TokenInput input, reading->reader.Read(call->request().inputs(i), Cat("inputs[", i, "]")));
+    JobInput job = reading->Input(std::move(input.ids));
+    if (reading->model->info().head == Head::kTokenClassification) {
+      return AtInput(NewClassifyTokensJob(std::move(job), std::move(input.offsets), options, run.Into<ClassifiedTokens>(i)), i);
+    }
+    return AtInput(NewClassifyJob(std::move(job), options, run.Into<Classified>(i)), i);
+  });
+  return absl::OkStatus();
+}
+
+absl::Status EmbedInputs(Edge* edge, const Registry* registry, std::shared_ptr<UnaryCall<v1::EmbedRequest, v1::EmbedResponse>> call) {
+  ASSIGN_OR_RETURN(const ServedModel* model, FindFor("Embed", call->request().target(), *registry));
+  ASSIGN_OR_RETURN(EmbedOptions options, ToOptions(call->request().options()));
+  auto reading = std::make_shared<Reading>(edge, model, *call);
+  using Run = Answering<v1::EmbedRequest, v1::EmbedResponse>;
+  Run::Run(edge, call, model, [=](Run& run, int i) -> absl::StatusOr<std::shared_ptr<Job>> {
+    ASSIGN_OR_RETURN(TokenInput input, reading->reader.Read(call->request().inputs(i), Cat("inputs[", i, "]")));
+    return AtInput(NewEmbedJob(reading->Input(std::move(input.ids)), options, run.Into<Embedded>(i)), i);
+  });
+  return absl::OkStatus();
+}
+
+absl::Status FillInputs(Edge* edge, const Registry* registry, std::shared_ptr<UnaryCall<v1::FillRequest, v1::FillResponse>> call) {
+  ASSIGN_OR_RETURN(const ServedModel* model, FindFor("Fill", call->request().target(), *registry));
+  ASSIGN_OR_RETURN(FillOptions options, ToOptions(call->request().options()));
+  auto reading = std::make_shared<Reading>(edge, model, *call);
+  using Run = Answering<v1::FillRequest, v1::FillResponse>;
+  Run::Run(edge, call, model, [=](Run& run, int i) -> absl::StatusOr<std::shared_ptr<Job>> {
+    ASSIGN_OR_RETURN(TokenInput input, reading->reader.Read(call->request().inputs(i), Cat("inputs[", i, "]")));
+    auto done = run.Into<Filled>(i, [model](const Filled& filled) { return ToMessage(filled, model->tokenizer()); });
+    return AtInput(NewFillJob(reading->Input(std::move(input.ids)), options, std::move(done)), i);
+  });
+  return absl::OkStatus();
+}
+
+// Context and continuation as one sequence, and where the continuation begins.
+absl::StatusOr<std::pair<std::vector<int32_t>, int64_t>> ReadScored(const Reading& reading, const v1::ScoreItem& item, const std::string& where) {
+  std::vector<int32_t> ids;
+  if (item.has_context()) {
+    ASSIGN_OR_RETURN(TokenInput context, reading.reader.Read(item.context(), where + ".context"));
+    ids = std::move(context.ids);
+  }
+  const int64_t begin = static_cast<int64_t>(ids.size());
+  ASSIGN_OR_RETURN(TokenInput continuation, reading.reader.ReadContinuation(item.continuation(), where + ".continuation"));
+  ids.insert(ids.end(), continuation.ids.begin(), continuation.ids.end());
+  RETURN_IF_ERROR(AtField(reading.reader.CheckLength(static_cast<int64_t>(ids.size())), where));
+  return std::pair(std::move(ids), begin);
+}
+
+absl::Status ScoreInputs(Edge* edge, const Registry* registry, std::shared_ptr<UnaryCall<v1::ScoreRequest, v1::ScoreResponse>> call) {
+  ASSIGN_OR_RETURN(const ServedModel* model, FindFor("Score", call->request().target(), *registry));
+  ASSIGN_OR_RETURN(ScoreOptions options, ToOptions(call->request().options()));
+  auto reading = std::make_shared<Reading>(edge, model, *call);
+  const bool by_token = call->request().options().by_token();
+  using Run = Answering<v1::ScoreRequest, v1::ScoreResponse>;
+  Run::Run(edge, call, model, [=](Run& run, int i) -> absl::StatusOr<std::shared_ptr<Job>> {
+    ASSIGN_OR_RETURN(auto read, ReadScored(*reading, call->request().inputs(i), Cat("inputs[", i, "]")));
+    auto done = run.Into<Scored>(i, [=](const Scored& scored) { return ToMessage(scored, model->tokenizer(), by_token); });
+    return AtInput(NewScoreJob(reading->Input(std::move(read.first)), read.second, options, std::move(done)), i);
+  });
+  return absl::OkStatus();
+}
+
+template <typename Request, typename Response, typename Function>
+grpc::ServerUnaryReactor* Start(Edge* edge, const Registry* registry, const Method& method, grpc::CallbackServerContext* context,
+                                const grpc::ByteBuffer* request, grpc::ByteBuffer* response, Function function) {
+  return UnaryCall<Request, Response>::Start(edge, method, context, request, response, [=](auto call) {
+    if (absl::Status status = function(edge, registry, call); !status.ok()) call->Fail(status);
+  });
+}
+
+constexpr std::string_view kService = "heed.v1.Inference";
+
+}  // namespace
+
+grpc::ServerUnaryReactor* InferenceService::Classify(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
+                                                     grpc::ByteBuffer* response) {
+  return Start<v1::ClassifyRequest, v1::ClassifyResponse>(edge_, registry_, {kService, "Classify"}, context, request, response, ClassifyInputs);
+}
+
+grpc::ServerUnaryReactor* InferenceService::Embed(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
+                                                  grpc::ByteBuffer* response) {
+  return Start<v1::EmbedRequest, v1::EmbedResponse>(edge_, registry_, {kService, "Embed"}, context, request, response, EmbedInputs);
+}
+
+grpc::ServerUnaryReactor* InferenceService::Score(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
+                                                  grpc::ByteBuffer* response) {
+  return Start<v1::ScoreRequest, v1::ScoreResponse>(edge_, registry_, {kService, "Score"}, context, request, response, ScoreInputs);
+}
+
+grpc::ServerUnaryReactor* InferenceService::Fill(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
+                                                 grpc::ByteBuffer* response) {
+  return Start<v1::FillRequest, v1::FillResponse>(edge_, registry_, {kService, "Fill"}, context, request, response, FillInputs);
+}
+
+grpc::ServerWriteReactor<grpc::ByteBuffer>* InferenceService::Generate(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request) {
+  auto call = std::make_shared<GenerateCall>(edge_, registry_, Method{kService, "Generate"}, context, request);
+  call->Begin();
+  return call.get();
+}
+
+}  // namespace heed

@@ -1,0 +1,163 @@
+#include "tests/bench/measure.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+
+#include "engine/base/memory.h"
+#include "engine/ops/microkernel.h"
+#include "engine/ops/rows.h"
+
+namespace heed {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double SecondsSince(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+std::string CpuName() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
+  }
+  return "unknown CPU";
+}
+
+// One thread's micro-kernel and what it works on, all of it in the cache.
+class HotKernel {
+ public:
+  HotKernel(DType a, int m)
+      : kernel_(MicroKernel::Get({.a = a, .m = m, .n = 64, .k = kK, .lda = kK + 32, .ldb = 64, .ldc = 64})),
+        a_(Buffer::Zeros(m * (kK + 32) * SizeOf(a))),
+        b_(Buffer::Zeros(64 * kK * SizeOf(a))),
+        c_(m * 64 * sizeof(float)),
+        operations_(2.0 * m * 64 * kK) {}
+
+  double OperationsPerSecond(int calls) {
+    const auto start = Clock::now();
+    for (int i = 0; i < calls; ++i) kernel_->Run(a_.as<void>(), b_.as<void>(), c_.as<void>());
+    return calls * operations_ / SecondsSince(start);
+  }
+
+ private:
+  static constexpr int kK = 768;
+  const MicroKernel* kernel_;
+  Buffer a_, b_, c_;
+  double operations_;
+};
+
+// The sum over the threads of each one's best.
+template <typename Measure>
+double OverTeam(Threads& threads, Measure measure) {
+  std::vector<double> best(threads.count(), 0);
+  threads.RunTeam([&](Team& team) { best[team.rank()] = measure(team); });
+  double sum = 0;
+  for (double x : best) sum += x;
+  return sum;
+}
+
+double HotOperations(Threads& threads, DType a) {
+  if (!HasMicroKernel(a)) return 0;
+  return OverTeam(threads, [&](Team& team) {
+    double best = 0;
+    for (int m : {128, 160, 192}) {
+      HotKernel kernel(a, m);
+      for (int round = 0; round < 40; ++round) {
+        team.Barrier();
+        best = std::max(best, kernel.OperationsPerSecond(20));
+      }
+    }
+    return best;
+  });
+}
+
+double ReadBytes(Threads& threads) {
+  constexpr int64_t kNumbers = 40 << 20;
+  return OverTeam(threads, [&](Team& team) {
+    const Buffer numbers = Buffer::Zeros(kNumbers * sizeof(float));
+    double best = 0;
+    for (int round = 0; round < 8; ++round) {
+      team.Barrier();
+      const auto start = Clock::now();
+      if (!AllFinite(numbers.as<float>(), kNumbers)) std::abort();
+      best = std::max(best, kNumbers * sizeof(float) / SecondsSince(start));
+    }
+    return best;
+  });
+}
+
+std::string Text(const char* format, auto... values) {
+  char text[64];
+  std::snprintf(text, sizeof(text), format, values...);
+  return text;
+}
+
+}  // namespace
+
+double Limits::LeastSeconds(Precision precision, double count, double bytes) const {
+  return std::max(count / Operations(precision), bytes / read_bytes);
+}
+
+Limits MeasureLimits(Threads& threads) {
+  constexpr DType kInputs[] = {DType::kF32, DType::kBf16, DType::kU8};  // by Precision
+  Limits limits{.cpu = CpuName(), .isa = MicroKernelIsa(), .threads = threads.count()};
+  Threads one(1);
+  for (int p = 0; p < 3; ++p) {
+    limits.operations_of_one[p] = HotOperations(one, kInputs[p]);
+    limits.operations[p] = HotOperations(threads, kInputs[p]);
+  }
+  limits.read_bytes_of_one = ReadBytes(one);
+  limits.read_bytes = ReadBytes(threads);
+  return limits;
+}
+
+void Print(const Limits& limits) {
+  std::printf("%s, %s, %d threads, rows by %s\n", limits.cpu.c_str(), limits.isa.c_str(), limits.threads,
+              std::string(RowKernelTarget()).c_str());
+  std::printf("hot micro-kernel (one thread): ");
+  for (Precision precision : {Precision::kF32, Precision::kBf16, Precision::kInt8}) {
+    const int p = static_cast<int>(precision);
+    std::printf("%s %s (%s), ", std::string(Name(precision)).c_str(), Rate(limits.operations[p], "OP/s").c_str(),
+                Rate(limits.operations_of_one[p], "OP/s").c_str());
+  }
+  std::printf("memory read %s (%s)\n\n", Rate(limits.read_bytes, "B/s").c_str(),
+              Rate(limits.read_bytes_of_one, "B/s").c_str());
+}
+
+std::vector<double> LeastSeconds(const std::vector<std::function<void()>>& functions, double seconds) {
+  std::vector<double> least(functions.size(), 1e9);
+  const auto start = Clock::now();
+  for (int round = 0; round < 3 || SecondsSince(start) < seconds * functions.size(); ++round) {
+    for (size_t i = 0; i < functions.size(); ++i) {
+      const auto begin = Clock::now();
+      functions[i]();
+      least[i] = std::min(least[i], SecondsSince(begin));
+    }
+  }
+  return least;
+}
+
+Table::Table(std::vector<std::string> columns) {
+  for (const std::string& column : columns) widths_.push_back(std::max<size_t>(column.size(), 11));
+  Row(columns);
+}
+
+void Table::Row(const std::vector<std::string>& cells) {
+  for (size_t i = 0; i < cells.size(); ++i) std::printf("%*s  ", static_cast<int>(widths_[i]), cells[i].c_str());
+  std::printf("\n");
+  std::fflush(stdout);
+}
+
+std::string Milliseconds(double seconds) { return Text("%.3f ms", seconds * 1e3); }
+std::string Percent(double share) { return Text("%.0f %%", share * 100); }
+std::string Times(double factor) { return Text("%.2f x", factor); }
+
+std::string Rate(double per_second, const std::string& unit) {
+  const char* prefix = per_second >= 1e12 ? "T" : per_second >= 1e9 ? "G" : "M";
+  const double scaled = per_second / (per_second >= 1e12 ? 1e12 : per_second >= 1e9 ? 1e9 : 1e6);
+  return Text(scaled < 10 ? "%.2f " : scaled < 100 ? "%.1f " : "%.0f ", scaled) + prefix + unit;
+}
+
+}  // namespace heed

@@ -1,0 +1,57 @@
+// What every benchmark needs: this machine's limits, measured in the same run, a stopwatch that is hard to fool, and a
+// table. A figure without its limit beside it says nothing.
+#ifndef HEED_TESTS_BENCH_MEASURE_H_
+#define HEED_TESTS_BENCH_MEASURE_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "engine/base/threads.h"
+#include "engine/ops/gemm.h"
+
+namespace heed {
+
+// What the hardware gives at most.
+struct Limits {
+  std::string cpu;              // "AMD EPYC 9B45"
+  std::string isa;              // of the micro-kernels
+  int threads = 1;
+  double operations[3] = {};    // a second, by Precision; the hot micro-kernel's on all threads
+  double operations_of_one[3] = {};
+  double read_bytes = 0;        // a second from memory, all threads
+  double read_bytes_of_one = 0;
+
+  double Operations(Precision precision) const { return operations[static_cast<int>(precision)]; }
+  // The least time in which so many operations and bytes of memory can be.
+  double LeastSeconds(Precision precision, double count, double bytes) const;
+};
+
+// Measures for a second or two.
+Limits MeasureLimits(Threads& threads);
+void Print(const Limits& limits);
+
+// The least time of one call of each function: they take turns, so that a slow minute of the machine hits all alike. At
+// least three rounds, and rounds until `seconds` a function are spent.
+std::vector<double> LeastSeconds(const std::vector<std::function<void()>>& functions, double seconds = 0.2);
+
+// Prints rows under a headline, columns aligned.
+class Table {
+ public:
+  explicit Table(std::vector<std::string> columns);
+  void Row(const std::vector<std::string>& cells);
+
+ private:
+  std::vector<size_t> widths_;
+};
+
+std::string Milliseconds(double seconds);  // "1.234 ms"
+std::string Percent(double share);         // "85 %"
+std::string Times(double factor);          // "1.25 x"
+// A rate in the unit of its size: Rate(2.5e11, "FLOP/s") is "250 GFLOP/s".
+std::string Rate(double per_second, const std::string& unit);
+
+}  // namespace heed
+
+#endif  // HEED_TESTS_BENCH_MEASURE_H_

@@ -1,0 +1,25 @@
+// The model shapes and inputs that benchmarks use, with random weights.
+#ifndef HEED_TESTS_BENCH_SHAPES_H_
+#define HEED_TESTS_BENCH_SHAPES_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "engine/base/json.h"
+
+namespace heed {
+
+Json BertBase();    // 12 layers, 768, 12 heads, 3072, post-norm, GELU, learned positions; classifies into 2
+Json MiniLm();      // 6 layers, 384, 12 heads, 1536, otherwise the same
+Json Llama135M();   // 30 layers, 576, 9 heads, 3 key heads, SwiGLU 1536, RMS norm, rotary, vocabulary 49,152 (tied)
+Json LongDecoder(); // 4 layers, 256, 4 heads, 1024, rotary, bytes
+
+// 192 lengths 8 .. 512, mean about 104, in the order in which they arrive; always the same.
+std::vector<int64_t> RaggedLengths();
+
+// n token ids below `vocabulary`, always the same.
+std::vector<int32_t> Tokens(int64_t n, int64_t vocabulary);
+
+}  // namespace heed
+
+#endif  // HEED_TESTS_BENCH_SHAPES_H_

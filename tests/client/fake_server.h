@@ -1,0 +1,115 @@
+// A server whose answers the test gives: real gRPC on a port of its own, no model behind it.
+#ifndef HEED_TESTS_CLIENT_FAKE_SERVER_H_
+#define HEED_TESTS_CLIENT_FAKE_SERVER_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "engine/base/status.h"
+#include "grpc/health/v1/health.grpc.pb.h"
+#include "grpcpp/server.h"
+#include "grpcpp/server_builder.h"
+#include "heed/v1/heed.grpc.pb.h"
+
+namespace heed {
+
+// What is not set answers UNIMPLEMENTED. Set before the first call.
+class FakeServer {
+ public:
+  using Context = grpc::ServerContext;
+  template <typename Request, typename Response>
+  using Method = std::function<grpc::Status(Context&, const Request&, Response&)>;
+
+  FakeServer() {
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
+    builder.RegisterService(&inference_).RegisterService(&models_).RegisterService(&health_);
+    server_ = builder.BuildAndStart();
+  }
+  ~FakeServer() { server_->Shutdown(); }
+
+  std::string address() const { return Cat("127.0.0.1:", port_); }
+
+  Method<v1::ClassifyRequest, v1::ClassifyResponse> classify;
+  Method<v1::EmbedRequest, v1::EmbedResponse> embed;
+  Method<v1::ScoreRequest, v1::ScoreResponse> score;
+  Method<v1::FillRequest, v1::FillResponse> fill;
+  Method<v1::GenerateRequest, grpc::ServerWriter<v1::GenerateEvent>> generate;
+  Method<v1::ListRequest, v1::ListResponse> list;
+  Method<v1::DescribeRequest, v1::ModelDescription> describe;
+  Method<grpc::health::v1::HealthCheckRequest, grpc::health::v1::HealthCheckResponse> check;
+
+ private:
+  template <typename Request, typename Response>
+  static grpc::Status Answer(const Method<Request, Response>& method, Context* context, const Request* request,
+                             Response* response) {
+    if (!method) return {grpc::UNIMPLEMENTED, "not in this test"};
+    return method(*context, *request, *response);
+  }
+
+  struct Inference : v1::Inference::Service {
+    explicit Inference(FakeServer* fake) : fake(fake) {}
+    grpc::Status Classify(Context* c, const v1::ClassifyRequest* q, v1::ClassifyResponse* r) override {
+      return Answer(fake->classify, c, q, r);
+    }
+    grpc::Status Embed(Context* c, const v1::EmbedRequest* q, v1::EmbedResponse* r) override {
+      return Answer(fake->embed, c, q, r);
+    }
+    grpc::Status Score(Context* c, const v1::ScoreRequest* q, v1::ScoreResponse* r) override {
+      return Answer(fake->score, c, q, r);
+    }
+    grpc::Status Fill(Context* c, const v1::FillRequest* q, v1::FillResponse* r) override {
+      return Answer(fake->fill, c, q, r);
+    }
+    grpc::Status Generate(Context* c, const v1::GenerateRequest* q, grpc::ServerWriter<v1::GenerateEvent>* r) override {
+      return Answer(fake->generate, c, q, r);
+    }
+    FakeServer* fake;
+  };
+  struct Models : v1::Models::Service {
+    explicit Models(FakeServer* fake) : fake(fake) {}
+    grpc::Status List(Context* c, const v1::ListRequest* q, v1::ListResponse* r) override {
+      return Answer(fake->list, c, q, r);
+    }
+    grpc::Status Describe(Context* c, const v1::DescribeRequest* q, v1::ModelDescription* r) override {
+      return Answer(fake->describe, c, q, r);
+    }
+    FakeServer* fake;
+  };
+  struct Health : grpc::health::v1::Health::Service {
+    explicit Health(FakeServer* fake) : fake(fake) {}
+    grpc::Status Check(Context* c, const grpc::health::v1::HealthCheckRequest* q,
+                       grpc::health::v1::HealthCheckResponse* r) override {
+      return Answer(fake->check, c, q, r);
+    }
+    FakeServer* fake;
+  };
+
+  Inference inference_{this};
+  Models models_{this};
+  Health health_{this};
+  int port_ = 0;
+  std::unique_ptr<grpc::Server> server_;  // last: it ends before what it calls
+};
+
+inline v1::GenerateEvent Piece(std::string text, int input = 0, int sample = 0) {
+  v1::GenerateEvent event;
+  event.set_input(input);
+  event.set_sample(sample);
+  event.mutable_piece()->set_text(std::move(text));
+  return event;
+}
+
+inline v1::GenerateEvent Finished(int tokens, int input = 0, int sample = 0) {
+  v1::GenerateEvent event;
+  event.set_input(input);
+  event.set_sample(sample);
+  event.mutable_finished()->set_reason(v1::GenerateEvent::MAX_TOKENS);
+  event.mutable_finished()->mutable_usage()->set_output_tokens(tokens);
+  return event;
+}
+
+}  // namespace heed
+
+#endif  // HEED_TESTS_CLIENT_FAKE_SERVER_H_

@@ -1,0 +1,240 @@
+// What every attention variant promises (attention.h), tried on all that variants.def lists, none named here.
+#include <algorithm>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "engine/base/status.h"
+#include "engine/ops/microkernel.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/engine/attention/examples.h"
+#include "tests/engine/attention/layer.h"
+
+namespace heed {
+namespace {
+
+class Contract : public testing::TestWithParam<std::tuple<size_t, Precision>> {
+ protected:
+  Contract() : layer_(AttentionExamples()[std::get<0>(GetParam())], std::get<1>(GetParam())) {}
+
+  // Rows come one after another: a decoder, or the queries of cross-attention.
+  bool comes_in_parts() const { return layer_.attention().decode() != DecodeClass::kNone; }
+  std::unique_ptr<AttentionRun> Start() const { return layer_.attention().Start(); }
+  static std::string Save(AttentionRun& run) {
+    std::string bytes;
+    StateArchive archive = StateArchive::Saving(&bytes);
+    run.Archive(archive);
+    EXPECT_TRUE(archive.Finish().ok());
+    return bytes;
+  }
+  static absl::Status Restore(AttentionRun& run, std::string_view bytes) {
+    StateArchive archive = StateArchive::Restoring(bytes);
+    run.Archive(archive);
+    return archive.Finish();
+  }
+  static int64_t Measure(AttentionRun& run) {
+    StateArchive archive = StateArchive::Measuring();
+    run.Archive(archive);
+    return archive.measured();
+  }
+
+  Layer layer_;
+};
+
+TEST_P(Contract, ChunksAreTheWholeBitForBit) {
+  if (!comes_in_parts()) return;
+  for (int64_t n : {100, 128, 300, 700}) {
+    const Passage whole = Whole(layer_, n);
+    for (int64_t chunk : {kGrid, 2 * kGrid, 3 * kGrid}) {
+      Passage chunks(layer_, n);
+      chunks.ExtendBy(*Start(), 0, n, chunk);
+      EXPECT_EQ(FirstDifference(whole.out(), chunks.out()), -1) << n << " rows, " << chunk << " at a time";
+    }
+  }
+}
+
+TEST_P(Contract, StepsAreTheWhole) {
+  if (layer_.attention().decode() != DecodeClass::kExact) return;
+  const Passage whole = Whole(layer_, 300);
+  Passage steps(layer_, 300);
+  steps.ExtendBy(*Start(), 0, 300, 1);
+  EXPECT_LE(LargestDifference(whole.out(), steps.out()), layer_.type() == DType::kF32 ? 1e-5 : 2e-2);
+}
+
+TEST_P(Contract, NeverSeesTheFuture) {
+  if (!layer_.causal()) return;
+  for (int64_t t : {1, 60, 128, 259}) {
+    const Passage whole = Whole(layer_, 260);
+    Passage other(layer_, 260);
+    for (size_t p = 0; p < layer_.attention().products().size(); ++p) {
+      OwnedRows& rows = other.product(p);
+      for (int64_t r = t; r < 260; ++r) {
+        for (int64_t c = 0; c < rows.rows().cols; ++c) rows.Set(r, c, static_cast<float>(-3 * rows.At(r, c) + 1));
+      }
+    }
+    other.Extend(*Start(), 0, 260);
+    EXPECT_EQ(FirstDifference(whole.out(), other.out()), t);
+  }
+}
+
+TEST_P(Contract, WhatComesAfterDoesNotChangeARow) {
+  if (!layer_.causal()) return;
+  const Passage all = Whole(layer_, 700);
+  for (int64_t n : {1, 5, 127, 129, 400}) {
+    Passage front(layer_, 700);
+    front.Extend(*Start(), 0, n);
+    for (int64_t r = 0; r < n; ++r) {
+      ASSERT_EQ(std::memcmp(front.out().rows().at(r), all.out().rows().at(r),
+                            all.out().rows().cols * SizeOf(layer_.type())), 0) << r << " of " << n;
+    }
+  }
+}
+
+TEST_P(Contract, TasksRunInAnyOrder) {
+  const Passage forwards = Whole(layer_, 200);
+  Passage backwards(layer_, 200);
+  backwards.Extend(*Start(), 0, 200, true);
+  EXPECT_EQ(FirstDifference(forwards.out(), backwards.out()), -1);
+}
+
+TEST_P(Contract, AFreshRunOwesNothingToAnother) {
+  const Passage first = Whole(layer_, 150);
+  Whole(layer_, 333, 900);
+  EXPECT_EQ(FirstDifference(first.out(), Whole(layer_, 150).out()), -1);
+}
+
+TEST_P(Contract, ACloneGoesItsOwnWay) {
+  if (!comes_in_parts()) return;
+  for (int64_t t : {1, 128, 200}) {
+    Passage original(layer_, 500), fork(layer_, 500), another(layer_, 500, 900);
+    const auto run = Start();
+    original.Extend(*run, 0, t);
+    const auto clone = run->Clone(), other = run->Clone();
+    another.ExtendBy(*other, t, 500, 50);  // what one clone takes in
+    original.ExtendBy(*run, t, 500, 50);
+    fork.ExtendBy(*clone, t, 500, 50);
+    for (int64_t r = t; r < 500; ++r) {
+      ASSERT_EQ(std::memcmp(original.out().rows().at(r), fork.out().rows().at(r),
+                            fork.out().rows().cols * SizeOf(layer_.type())), 0) << r << " forked at " << t;
+    }
+    EXPECT_EQ(FirstDifference(original.out(), another.out()), 0);
+  }
+}
+
+TEST_P(Contract, SavedAndRestoredMidwayNothingChanges) {
+  if (!comes_in_parts()) return;
+  for (int64_t t : {1, 31, 128, 257, 384}) {
+    Passage straight(layer_, 500), resumed(layer_, 500);
+    const auto run = Start();
+    straight.Extend(*run, 0, t);
+    const std::string bytes = Save(*run);
+    const auto again = Start();
+    ASSERT_TRUE(Restore(*again, bytes).ok());
+    EXPECT_EQ(Save(*again), bytes);
+    EXPECT_EQ(again->tokens(), run->tokens());
+    straight.ExtendBy(*run, t, 500, 37);
+    resumed.Extend(*Start(), 0, t);
+    resumed.ExtendBy(*again, t, 500, 37);
+    EXPECT_EQ(FirstDifference(straight.out(), resumed.out()), -1) << "saved at " << t;
+    EXPECT_EQ(Save(*again), Save(*run));
+  }
+}
+
+TEST_P(Contract, RestoringGarbageIsAnErrorOrAState) {
+  Passage passage(layer_, 150);
+  const auto run = Start();
+  passage.Extend(*run, 0, comes_in_parts() ? 140 : 150);
+  const std::string bytes = Save(*run);
+  for (size_t size = 0; size < bytes.size(); size += 1 + bytes.size() / 50) {
+    EXPECT_FALSE(Restore(*Start(), bytes.substr(0, size)).ok()) << size;
+  }
+  EXPECT_FALSE(Restore(*Start(), bytes + "x").ok());
+  std::mt19937 random(1);
+  for (int i = 0; i < 300; ++i) {
+    std::string garbage = bytes;
+    for (int flips = 0; flips < 8; ++flips) garbage[random() % (i % 2 == 0 ? 8 : garbage.size())] = static_cast<char>(random());
+    const auto victim = Start();
+    if (!Restore(*victim, garbage).ok() || !comes_in_parts() || victim->tokens() != run->tokens()) continue;
+    Passage on(layer_, 150);
+    on.ExtendBy(*victim, 140, 150, 3);
+  }
+}
+
+TEST_P(Contract, StateIsAtMostWhatIsDeclared) {
+  for (int64_t rows : {1, 100, 128, 512}) {
+    const auto run = Start();
+    Passage passage(layer_, 700);
+    if (!comes_in_parts()) rows = 700;
+    for (int64_t begin = 0; begin < 700; begin += rows) {
+      passage.Extend(*run, begin, std::min<int64_t>(700, begin + rows));
+      ASSERT_LE(Measure(*run), layer_.attention().StateBytes(run->tokens())) << run->tokens() << " tokens, by " << rows;
+    }
+  }
+  for (int64_t n = 1; n < 3000; ++n) {
+    ASSERT_LE(layer_.attention().StateBytes(n - 1), layer_.attention().StateBytes(n)) << "a reservation grows with " << n;
+  }
+}
+
+TEST_P(Contract, WorkGrowsAsTheCost) {
+  if (std::get<1>(GetParam()) != Precision::kF32) return;
+  const auto work = [&](int64_t n) {
+    const int64_t before = MicroKernel::Calls();
+    Whole(layer_, n);
+    return static_cast<double>(MicroKernel::Calls() - before);
+  };
+  const double grown = work(8192) / work(2048);
+  const double declared = layer_.attention().Cost(8192) / layer_.attention().Cost(2048);
+  EXPECT_GT(grown, declared * 0.75);
+  EXPECT_LT(grown, declared * 1.25);
+}
+
+TEST(Contracts, EveryTypeHasAnExample) {
+  std::set<std::string> tried;
+  for (const AttentionExample& example : AttentionExamples()) tried.insert(example.type);
+  for (std::string_view type : AttentionTypes()) EXPECT_TRUE(tried.contains(std::string(type))) << type;
+}
+
+TEST(Contracts, EveryTypeRefusesWhatItDoesNotKnow) {
+  for (const AttentionExample& example : AttentionExamples()) {
+    const Layer layer(example, Precision::kF32);
+    Json options = layer.options();
+    options["windwo"] = 3;
+    const auto weights = Weights::Of({});
+    const auto refused = layer.New(options, WeightScope(*weights));
+    ASSERT_FALSE(refused.ok());
+    EXPECT_THAT(refused.status().message(), testing::HasSubstr("windwo"));
+    options.erase("windwo");
+    EXPECT_FALSE(layer.New(options, WeightScope(*weights)).ok()) << "without tensors";
+  }
+}
+
+TEST(Contracts, AnUnknownTypeIsNamedWithTheKnown) {
+  const Layer layer(AttentionExamples()[0], Precision::kF32);
+  const auto weights = Weights::Of({});
+  const auto refused = layer.New(Json::parse(R"({"type": "sofmax"})"), WeightScope(*weights));
+  ASSERT_FALSE(refused.ok());
+  for (const char* part : {"layers[0].attention", "sofmax", "full"}) {
+    EXPECT_THAT(refused.status().message(), testing::HasSubstr(part));
+  }
+}
+
+std::vector<Precision> Precisions() {
+  std::vector<Precision> all = {Precision::kF32};
+  if (Supported(Precision::kBf16) == Precision::kBf16) all.push_back(Precision::kBf16);
+  return all;
+}
+
+std::string CaseName(const testing::TestParamInfo<Contract::ParamType>& info) {
+  const auto [i, precision] = info.param;
+  return Cat(AttentionExamples()[i].type, "_", i, "_", Name(precision));
+}
+
+INSTANTIATE_TEST_SUITE_P(Variants, Contract,
+                         testing::Combine(testing::Range<size_t>(0, AttentionExamples().size()),
+                                          testing::ValuesIn(Precisions())),
+                         CaseName);
+
+}  // namespace
+}  // namespace heed

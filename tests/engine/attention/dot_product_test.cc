@@ -1,0 +1,194 @@
+// `full` and `softmax` with each of their options against the definition, written out in double after the papers.
+#include <cmath>
+#include <vector>
+
+#include "engine/attention/t5_buckets.h"
+#include "engine/base/status.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/engine/attention/layer.h"
+
+namespace heed {
+namespace {
+
+using Vector = std::vector<double>;
+
+struct Definition {
+  explicit Definition(const Layer& layer) : layer(layer), o(layer.options()) {
+    heads = layer.example().num_heads;
+    key_value_heads = o.value("num_key_value_heads", heads);
+    dim = o.value("head_dim", layer.example().width / heads);
+    window = o.value("window", int64_t{0});
+    sinks = o.value("sinks", int64_t{0});
+    by_cache = o.value("sink_positions", "cache") == "cache";
+  }
+
+  Vector Head(const OwnedRows& rows, int64_t r, int head) const {
+    Vector x(dim);
+    for (int64_t t = 0; t < dim; ++t) x[t] = rows.At(r, head * dim + t);
+    return x;
+  }
+
+  Vector Turned(Vector x, int64_t position) const {
+    if (!o.contains("rope")) return x;
+    const Json& rope = o["rope"];
+    const int64_t dims = rope.value("dims", dim);
+    const bool interleaved = rope.value("layout", "half") == "interleaved";
+    for (int64_t t = 0; t < dims / 2; ++t) {
+      const double angle = position * std::pow(rope.value("theta", 10000.0), -2.0 * t / dims);
+      double &a = x[interleaved ? 2 * t : t], &b = x[interleaved ? 2 * t + 1 : t + dims / 2];
+      const double turned = a * std::cos(angle) - b * std::sin(angle);
+      b = a * std::sin(angle) + b * std::cos(angle);
+      a = turned;
+    }
+    return x;
+  }
+
+  double Slope(int h) const {
+    const int p = 1 << static_cast<int>(std::log2(heads));
+    return h < p ? std::pow(2.0, -8.0 * (h + 1) / p) : std::pow(2.0, -8.0 * (2 * (h - p) + 1) / (2 * p));
+  }
+
+  double Bias(int head, int64_t distance) const {
+    double bias = o.value("alibi", false) ? -Slope(head) * std::abs(distance) : 0;
+    if (o.contains("relative_bias")) {
+      const T5Buckets buckets(o["relative_bias"]["buckets"], o["relative_bias"]["max_distance"], !layer.causal());
+      bias += layer.tensor("relative_bias")[buckets.Bucket(distance) * heads + head];
+    }
+    return bias;
+  }
+
+  Vector Row(const Passage& passage, int64_t i, int head) const {
+    const int key_head = head / (heads / key_value_heads);
+    Vector result(dim);
+    double sum = 0;
+    for (int64_t j = 0; j < passage.source(); ++j) {
+      const bool seen = !layer.causal() || (j <= i && (window == 0 || i - j < window || j < sinks));
+      if (!seen) continue;
+      const int64_t place = by_cache && j < sinks ? std::min(i, sinks + window - 1) : i;
+      const Vector q = Turned(Head(passage.product(0), i, head), place), k = Turned(Head(passage.product(1), j, key_head), j);
+      double score = 0;
+      for (int64_t t = 0; t < dim; ++t) score += q[t] * k[t];
+      const double p = std::exp(score * o.value("scale", 1 / std::sqrt(static_cast<double>(dim))) + Bias(head, place - j));
+      sum += p;
+      const Vector v = Head(passage.product(2), j, key_head);
+      for (int64_t t = 0; t < dim; ++t) result[t] += p * v[t];
+    }
+    for (double& x : result) x /= sum;
+    return result;
+  }
+
+  const Layer& layer;
+  const Json& o;
+  int heads, key_value_heads;
+  int64_t dim, window, sinks;
+  bool by_cache;
+};
+
+bool IsDotProduct(const AttentionExample& example) { return example.type == "full" || example.type == "softmax"; }
+
+TEST(DotProduct, IsTheDefinitionWithEveryOption) {
+  for (const AttentionExample& example : AttentionExamples()) {
+    if (!IsDotProduct(example)) continue;
+    const Layer layer(example, Precision::kF32);
+    const Definition definition(layer);
+    const Passage passage = Whole(layer, 420);
+    for (int64_t i : {0, 1, 11, 12, 15, 16, 17, 100, 128, 270, 281, 419}) {
+      for (int head = 0; head < definition.heads; ++head) {
+        const Vector expected = definition.Row(passage, i, head);
+        for (int64_t t = 0; t < definition.dim; ++t) {
+          ASSERT_NEAR(passage.out().At(i, head * definition.dim + t), expected[t], 2e-5)
+              << example.type << example.options << " row " << i << " head " << head;
+        }
+      }
+    }
+  }
+}
+
+TEST(DotProduct, WithoutAWindowTheStateIsExactlyWhatIsDeclared) {
+  const Layer layer(AttentionExamples()[0], Precision::kF32);
+  Passage passage(layer, 300);
+  const auto run = layer.attention().Start();
+  for (int64_t i = 0; i < 300; ++i) {
+    passage.Extend(*run, i, i + 1);
+    StateArchive archive = StateArchive::Measuring();
+    run->Archive(archive);
+    ASSERT_EQ(archive.measured(), layer.attention().StateBytes(i + 1));
+  }
+}
+
+TEST(DotProduct, AWindowsStateStopsGrowing) {
+  const AttentionExample example{"softmax", R"({"window": 130, "sinks": 4})", Place::kDecoder, 32, 4, QueryKeyValue(32, 32, 32)};
+  const Layer layer(example, Precision::kF32);
+  EXPECT_EQ(layer.attention().StateBytes(1000), layer.attention().StateBytes(1 << 20));
+}
+
+TEST(DotProduct, RefusesOptionsThatCannotBe) {
+  struct Case {
+    Place place;
+    const char* options;
+    std::vector<const char*> message;
+  };
+  const std::vector<Case> cases = {
+      {Place::kEncoder, R"({"window": 12})", {"layers[0].attention.window", "12", "not causal"}},
+      {Place::kCross, R"({"window": 12})", {"window", "not causal"}},
+      {Place::kDecoder, R"({"sinks": 4})", {"sinks", "4", "need a window"}},
+      {Place::kDecoder, R"({"window": -1})", {"window", "-1", "below 0"}},
+      {Place::kDecoder, R"({"num_key_value_heads": 3})", {"num_key_value_heads", "4 heads", "3"}},
+      {Place::kDecoder, R"({"num_key_value_heads": 5})", {"num_key_value_heads", "5", "above 4"}},
+      {Place::kDecoder, R"({"head_dim": 0})", {"head_dim", "0", "below 1"}},
+      {Place::kDecoder, R"({"head_dim": 100000})", {"head_dim", "100000", "above 1024"}},
+      {Place::kDecoder, R"({"scale": 0})", {"scale", "below"}},
+      {Place::kDecoder, R"({"rope": {"dims": 3}})", {"rope.dims", "3 is odd"}},
+      {Place::kDecoder, R"({"rope": {"dims": 10}})", {"rope.dims", "10", "above 8"}},
+      {Place::kDecoder, R"({"rope": {"theta": 0}})", {"rope.theta", "below 1"}},
+      {Place::kDecoder, R"({"rope": {"layout": "quarter"}})", {"rope.layout", "quarter", "interleaved"}},
+      {Place::kDecoder, R"({"rope": {"scaling": 2}})", {"rope", "scaling"}},
+      {Place::kDecoder, R"({"rope": 7})", {"rope", "7", "not an object"}},
+      {Place::kDecoder, R"({"relative_bias": {"max_distance": 20}})", {"relative_bias.buckets", "missing"}},
+      {Place::kDecoder, R"({"relative_bias": {"buckets": 8, "max_distance": 4}})", {"max_distance", "4", "below 5"}},
+      {Place::kDecoder, R"({"relative_bias": {"buckets": 8, "max_distance": 20}})", {"relative_bias"}},  // no tensor
+      {Place::kDecoder, R"({"window": 9, "sinks": 1, "sink_positions": "page"})", {"sink_positions", "page", "cache"}},
+      {Place::kDecoder, R"({"shaw": {"max_distance": 4}})", {"shaw", "not served yet"}},
+      {Place::kDecoder, R"({"alibi": 1})", {"alibi", "not true or false"}},
+  };
+  for (const Case& c : cases) {
+    const Layer layer({"softmax", "{}", c.place, 32, 4, QueryKeyValue(32, 32, 32)}, Precision::kF32);
+    Json options = Json::parse(c.options);
+    options["type"] = "softmax";
+    const auto weights = Weights::Of({});
+    const auto refused = layer.New(options, WeightScope(*weights));
+    ASSERT_FALSE(refused.ok()) << c.options;
+    for (const char* part : c.message) EXPECT_THAT(refused.status().message(), testing::HasSubstr(part)) << c.options;
+  }
+}
+
+// The floor's real number, where it is not near a whole one.
+TEST(T5Buckets, AreTheFormulaAndExactAtTheBorders) {
+  for (const auto& [buckets, far] : std::vector<std::pair<int, int64_t>>{{32, 128}, {8, 20}, {5, 7}, {2, 9}, {64, 1000}}) {
+    const T5Buckets one(buckets, far, false);
+    const int e = buckets / 2;
+    for (int64_t x = 0; x < 2 * far; ++x) {
+      int64_t expected = x;
+      if (x >= e && e > 0) {
+        const long double real = (buckets - e) * std::log(static_cast<long double>(x) / e) / std::log(static_cast<long double>(far) / e);
+        if (std::abs(real - std::round(real)) < 1e-9) continue;
+        expected = std::min<int64_t>(buckets - 1, e + static_cast<int64_t>(real));
+      }
+      EXPECT_EQ(one.Bucket(x), expected) << buckets << " " << far << " " << x;
+      EXPECT_EQ(one.Bucket(-x), 0);
+      if (buckets % 2 == 0) {
+        const T5Buckets both(2 * buckets, far, true);
+        EXPECT_EQ(both.Bucket(x), expected);
+        EXPECT_EQ(both.Bucket(-x), x > 0 ? buckets + expected : 0);
+      }
+    }
+  }
+  const T5Buckets exact(8, 64, false);  // 4 + 4 log(x / 4) / log(16): a border at each power of two
+  for (const auto& [x, bucket] : std::vector<std::pair<int64_t, int64_t>>{{7, 4}, {8, 5}, {15, 5}, {16, 6}, {31, 6}, {32, 7}, {64, 7}}) {
+    EXPECT_EQ(exact.Bucket(x), bucket) << x;
+  }
+}
+
+}  // namespace
+}  // namespace heed

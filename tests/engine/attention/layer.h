@@ -1,0 +1,123 @@
+// One attention layer of an example, with random weights, and sequences that pass through it.
+#ifndef HEED_TESTS_ENGINE_ATTENTION_LAYER_H_
+#define HEED_TESTS_ENGINE_ATTENTION_LAYER_H_
+
+#include <memory>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/log/check.h"
+#include "tests/engine/attention/examples.h"
+#include "tests/engine/attention/random_rows.h"
+
+namespace heed {
+
+class Layer {
+ public:
+  Layer(const AttentionExample& example, Precision precision) : example_(example), precision_(precision) {
+    std::mt19937 random(7);
+    std::normal_distribution<float> normal;
+    for (const auto& [name, shape] : example.tensors) {
+      Tensor tensor{DType::kF32, shape};
+      auto& data = data_.emplace_back(tensor.size());
+      for (float& x : data) x = normal(random);
+      tensor.data = data.data();
+      tensors_[name] = tensor;
+    }
+    weights_ = Weights::Of(tensors_);
+    options_ = Json::parse(example.options);
+    options_["type"] = example.type;
+    WeightScope scope(*weights_);
+    auto attention = New(options_, scope);
+    CHECK(attention.ok()) << attention.status();
+    CHECK(scope.AllUsed().ok()) << scope.AllUsed();
+    attention_ = *std::move(attention);
+  }
+
+  absl::StatusOr<std::unique_ptr<Attention>> New(const Json& options, const WeightScope& scope) const {
+    AttentionSetting setting{example_.width, example_.num_heads, example_.place == Place::kDecoder,
+                             example_.place == Place::kCross, precision_, "config.json: layers[0].attention"};
+    JsonFields fields(options, setting.where);
+    return NewAttention(setting, fields, scope);
+  }
+
+  const Attention& attention() const { return *attention_; }
+  const AttentionExample& example() const { return example_; }
+  const Json& options() const { return options_; }
+  const float* tensor(const std::string& name) const { return static_cast<const float*>(tensors_.at(name).data); }
+  DType type() const { return ActivationType(precision_); }
+  bool cross() const { return example_.place == Place::kCross; }
+  bool causal() const { return example_.place == Place::kDecoder; }
+
+ private:
+  AttentionExample example_;
+  Precision precision_;
+  std::vector<std::vector<float>> data_;
+  std::map<std::string, Tensor> tensors_;
+  std::unique_ptr<Weights> weights_;
+  Json options_;
+  std::unique_ptr<Attention> attention_;
+};
+
+// Rows of one sequence, as the layer's products give them, and what the attention makes of them.
+class Passage {
+ public:
+  // The source of cross-attention has half the rows.
+  Passage(const Layer& layer, int64_t n, int seed = 100)
+      : layer_(layer), n_(n), source_(layer.cross() ? (n + 1) / 2 : n), out_(layer.type(), n, layer.attention().out_width()) {
+    for (const Product& product : layer.attention().products()) {
+      const int64_t rows = product.of_source ? source_ : n;
+      products_.push_back(OwnedRows::Random(layer.type(), rows, product.weight.dim(0), seed++));
+    }
+  }
+
+  // Rows [begin, end), tasks from the first or from the last. The first call of cross-attention brings all of the source.
+  void Extend(AttentionRun& run, int64_t begin, int64_t end, bool backwards = false) {
+    AttentionRows rows;
+    rows.first = begin;
+    rows.count = end - begin;
+    rows.source_count = !layer_.cross() ? rows.count : begin == 0 ? source_ : 0;
+    rows.complete = layer_.cross() ? begin == 0 : end == n_;
+    std::vector<Rows> views;
+    for (size_t p = 0; p < products_.size(); ++p) {
+      const bool of_source = layer_.attention().products()[p].of_source;
+      views.push_back(of_source ? products_[p].rows().Slice(0, rows.source_count) : products_[p].rows().Slice(begin, rows.count));
+    }
+    rows.products = views.data();
+    rows.out = out_.rows().Slice(begin, rows.count);
+    Scratch scratch;
+    const int tasks = layer_.attention().tasks();
+    for (int i = 0; i < tasks; ++i) {
+      run.Extend(rows, backwards ? tasks - 1 - i : i, scratch);
+      scratch.Reset();
+    }
+  }
+  // In pieces of `rows`.
+  void ExtendBy(AttentionRun& run, int64_t begin, int64_t end, int64_t rows) {
+    for (; begin < end; begin += rows) Extend(run, begin, std::min(end, begin + rows));
+  }
+
+  int64_t n() const { return n_; }
+  int64_t source() const { return source_; }  // rows that become keys
+  OwnedRows& product(int p) { return products_[p]; }
+  const OwnedRows& product(int p) const { return products_[p]; }
+  const OwnedRows& out() const { return out_; }
+
+ private:
+  const Layer& layer_;
+  int64_t n_, source_;
+  std::vector<OwnedRows> products_;
+  OwnedRows out_;
+};
+
+inline Passage Whole(const Layer& layer, int64_t n, int seed = 100) {
+  Passage passage(layer, n, seed);
+  passage.Extend(*layer.attention().Start(), 0, n);
+  return passage;
+}
+
+}  // namespace heed
+
+#endif  // HEED_TESTS_ENGINE_ATTENTION_LAYER_H_

@@ -1,0 +1,314 @@
+// The blockwise core against the definition, written out in double.
+#include "engine/attention/softmax_core.h"
+
+#include <functional>
+#include <limits>
+#include <optional>
+#include <vector>
+
+#include "engine/ops/gemm.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/engine/attention/random_rows.h"
+
+namespace heed {
+namespace {
+
+std::vector<DType> Types() {
+  return HasMicroKernel(DType::kBf16) ? std::vector{DType::kF32, DType::kBf16} : std::vector{DType::kF32};
+}
+// Of results that are averages of normal numbers.
+double Tolerance(DType type) { return type == DType::kF32 ? 1e-5 : 2e-2; }
+
+using Bias = std::function<double(int head, int64_t distance)>;
+
+// One sequence: n positions, query heads that share one key-value head.
+struct World {
+  World(DType type, int64_t n, int64_t head_dim, int heads = 1)
+      : type(type),
+        n(n),
+        head_dim(head_dim),
+        heads(heads),
+        q(OwnedRows::Random(type, n, heads * head_dim, 1)),
+        k(OwnedRows::Random(type, n, head_dim, 2)),
+        v(OwnedRows::Random(type, n, head_dim, 3)),
+        core(type, head_dim, 1 / std::sqrt(static_cast<double>(head_dim))),
+        pages(Pages(0, n)) {}
+  double scale() const { return 1 / std::sqrt(static_cast<double>(head_dim)); }
+
+  KeyValuePages Pages(int64_t begin, int64_t end) const {
+    KeyValuePages result(type, head_dim);
+    result.Append(k.rows().Slice(begin, end - begin), v.rows().Slice(begin, end - begin));
+    return result;
+  }
+
+  // Rows [begin, end) attend.
+  void Attend(std::vector<KeySource> sources, int64_t begin, int64_t end, OwnedRows& out, float* lse = nullptr) const {
+    Scratch scratch;
+    SoftmaxQueries queries;
+    queries.q = q.rows().Slice(begin, end - begin);
+    queries.out = out.rows().Slice(begin, end - begin);
+    queries.heads = heads;
+    queries.first = begin;
+    queries.lse = lse;
+    core.Attend(queries, sources, scratch);
+  }
+  OwnedRows Whole(const KeySource& source) const {
+    OwnedRows out(type, n, heads * head_dim);
+    Attend({source}, 0, n, out);
+    return out;
+  }
+  KeySource Source(int64_t left, int64_t right) const { return {&pages, left, right}; }
+
+  // The definition for one row and head: the result, then log(sum(exp(scores))).
+  std::vector<double> Dense(int64_t i, int head, int64_t first_key, int64_t last_key, const Bias& bias = nullptr) const {
+    std::vector<double> result(head_dim + 1);
+    double sum = 0;
+    for (int64_t j = std::max<int64_t>(0, first_key); j <= std::min(n - 1, last_key); ++j) {
+      double score = 0;
+      for (int64_t t = 0; t < head_dim; ++t) score += q.At(i, head * head_dim + t) * k.At(j, t);
+      const double p = std::exp(score * scale() + (bias ? bias(head, j - i) : 0));
+      sum += p;
+      for (int64_t t = 0; t < head_dim; ++t) result[t] += p * v.At(j, t);
+    }
+    for (double& x : result) x = sum == 0 ? 0 : x / sum;
+    result[head_dim] = std::log(sum);
+    return result;
+  }
+
+  // Some 40 rows of `out`, the first and the last among them, against the definition.
+  void ExpectDense(const OwnedRows& out, int64_t left, int64_t right, const Bias& bias = nullptr) const {
+    double largest = 0;
+    for (int64_t s = 0; s <= 40; ++s) {
+      const int64_t i = s * (n - 1) / 40;
+      for (int head = 0; head < heads; ++head) {
+        const auto dense = Dense(i, head, i - left, i + right, bias);
+        for (int64_t t = 0; t < head_dim; ++t) {
+          const double difference = std::abs(out.At(i, head * head_dim + t) - dense[t]);
+          if (!(difference <= largest)) largest = difference;
+        }
+      }
+    }
+    EXPECT_LE(largest, Tolerance(type)) << Name(type) << " n " << n << " head_dim " << head_dim << " heads " << heads;
+  }
+
+  DType type;
+  int64_t n, head_dim;
+  int heads;
+  OwnedRows q, k, v;
+  SoftmaxCore core;
+  KeyValuePages pages;
+};
+
+TEST(SoftmaxCore, IsTheDefinitionAtEveryLengthAndHeadSize) {
+  for (DType type : Types()) {
+    for (int64_t n : {1, 63, 64, 65, 255, 257, 700, 1000}) {
+      for (int64_t head_dim : {8, 40, 64, 80, 128}) {
+        const World world(type, n, head_dim);
+        world.ExpectDense(world.Whole(world.Source(kUnlimited, 0)), kUnlimited, 0);
+        world.ExpectDense(world.Whole(world.Source(kUnlimited, kUnlimited)), kUnlimited, kUnlimited);
+      }
+    }
+  }
+}
+
+TEST(SoftmaxCore, TakesOddHeadSizes) {
+  for (DType type : Types()) {
+    for (int64_t head_dim : {1, 3, 17, 33}) {
+      const World world(type, 150, head_dim, 2);
+      world.ExpectDense(world.Whole(world.Source(kUnlimited, 0)), kUnlimited, 0);
+    }
+  }
+}
+
+TEST(SoftmaxCore, SeesABandOfKeys) {
+  for (DType type : Types()) {
+    for (const auto& [left, right] : std::vector<std::pair<int64_t, int64_t>>{{0, 0}, {1, 0}, {127, 0}, {200, 0},
+                                                                             {0, 5}, {32, 32}, {300, 10}, {5, 600}}) {
+      const World world(type, 700, 40);
+      world.ExpectDense(world.Whole(world.Source(left, right)), left, right);
+    }
+  }
+}
+
+TEST(SoftmaxCore, HeadsThatShareKeysAreMoreRowsOfOneTile) {
+  for (DType type : Types()) {
+    for (int heads : {2, 3, 8, 130}) {
+      const World world(type, 257, 16, heads);
+      world.ExpectDense(world.Whole(world.Source(kUnlimited, 0)), kUnlimited, 0);
+    }
+  }
+}
+
+TEST(SoftmaxCore, AddsABiasByDistance) {
+  const auto hill = [](int head, int64_t d) { return std::cos(static_cast<double>(d)) * (head + 1) + (d > 0 ? 0.5 : 0); };
+  const auto clipped = [&](int head, int64_t d) { return hill(head, std::clamp<int64_t>(d, -30, 30)); };
+  const auto slope = [](int head) { return -0.01 * (head + 1); };
+  const auto straight = [&](int head, int64_t d) { return slope(head) * static_cast<double>(std::abs(d)); };
+  const DistanceBias table(3, 30, hill, [](int) { return 0; }), line(3, 0, straight, slope);
+  for (DType type : Types()) {
+    const World world(type, 1000, 40, 3);
+    for (int64_t right : {int64_t{0}, kUnlimited}) {
+      KeySource source = world.Source(kUnlimited, right);
+      source.bias = &table;
+      world.ExpectDense(world.Whole(source), kUnlimited, right, clipped);
+      source.bias = &line;
+      world.ExpectDense(world.Whole(source), kUnlimited, right, straight);
+    }
+  }
+}
+
+TEST(SoftmaxCore, ReadsSeveralSourcesAsOne) {
+  for (DType type : Types()) {
+    const World world(type, 700, 64, 2);
+    const KeyValuePages sinks = world.Pages(0, 4);
+    OwnedRows out(type, world.n, 128);
+    world.Attend({{&world.pages, 99, 0}, {&sinks, kUnlimited, -100}}, 0, world.n, out);
+    for (int64_t i : {0, 3, 99, 100, 103, 104, 500, 699}) {
+      const auto window = world.Dense(i, 1, i - 99, i), old = world.Dense(i, 1, 0, std::min<int64_t>(3, i - 100));
+      const double a = std::exp(window[64]), b = std::exp(old[64]);
+      for (int t = 0; t < 64; ++t) {
+        EXPECT_NEAR(out.At(i, 64 + t), (a * window[t] + b * old[t]) / (a + b), Tolerance(type)) << i;
+      }
+    }
+  }
+}
+
+TEST(SoftmaxCore, PartialResultsMergeByTheirLogSumExp) {
+  const World world(DType::kF32, 500, 64, 2);
+  const KeyValuePages front = world.Pages(0, 200), back = world.Pages(200, 500);
+  OwnedRows a(DType::kF32, 500, 128), b = a, together = a;
+  std::vector<float> lse_a(1000), lse_b(1000), lse(1000);
+  world.Attend({{&front}}, 0, 500, a, lse_a.data());
+  world.Attend({{&back}}, 0, 500, b, lse_b.data());
+  world.Attend({world.Source(kUnlimited, kUnlimited)}, 0, 500, together, lse.data());
+  for (int64_t row = 0; row < 1000; ++row) {
+    EXPECT_NEAR(lse[row], world.Dense(row / 2, row % 2, 0, 499)[64], 1e-5);
+    EXPECT_NEAR(lse[row], std::log(std::exp(lse_a[row]) + std::exp(lse_b[row])), 1e-5);
+    for (int64_t c = row % 2 * 64; c < row % 2 * 64 + 64; ++c) {
+      const double merged = std::exp(lse_a[row] - lse[row]) * a.At(row / 2, c) + std::exp(lse_b[row] - lse[row]) * b.At(row / 2, c);
+      EXPECT_NEAR(together.At(row / 2, c), merged, 1e-5);
+    }
+  }
+}
+
+TEST(SoftmaxCore, ARowThatSeesNothingIsZero) {
+  for (DType type : Types()) {
+    const World world(type, 300, 40);
+    OwnedRows out = OwnedRows::Random(type, 300, 40, 9);
+    std::vector<float> lse(300);
+    world.Attend({world.Source(kUnlimited, -100)}, 0, 300, out, lse.data());
+    for (int64_t c = 0; c < 40; ++c) EXPECT_EQ(out.At(99, c), 0);
+    EXPECT_EQ(lse[99], -std::numeric_limits<float>::infinity());
+    world.ExpectDense(out, kUnlimited, -100);
+  }
+}
+
+// Whatever rows come along, wherever chunks end, whatever keys come later: the same bits.
+TEST(SoftmaxCore, ARowsBitsAreItsOwn) {
+  const DistanceBias bias(3, 20, [](int h, int64_t d) { return std::sin(static_cast<double>(d)) + h; }, [](int) { return -0.002; });
+  for (DType type : Types()) {
+    for (int64_t left : {int64_t{40}, int64_t{300}, kUnlimited}) {
+      const World world(type, 900, 40, 3);
+      KeySource source = world.Source(left, 0);
+      source.bias = &bias;
+      const OwnedRows whole = world.Whole(source);
+      OwnedRows chunked(type, 900, 120), alone(type, 900, 120);
+      KeyValuePages pages(type, 40);
+      source.pages = &pages;
+      for (int64_t begin = 0, end; begin < 900; begin = end) {
+        end = std::min<int64_t>(900, begin + 128 * (1 + begin % 3));
+        pages.Append(world.k.rows().Slice(begin, end - begin), world.v.rows().Slice(begin, end - begin));
+        world.Attend({source}, begin, end, chunked);
+        for (int64_t row = begin; row < end; row += 1 + row % 7) {
+          const int64_t rows = std::min(end - row, 1 + row % 5);
+          world.Attend({source}, row, row + rows, alone);
+          EXPECT_EQ(std::memcmp(alone.rows().at(row), chunked.rows().at(row), 120 * SizeOf(type)), 0) << row;
+        }
+        pages.DropBefore(end - left);
+      }
+      EXPECT_EQ(FirstDifference(whole, chunked), -1) << Name(type) << " left " << left;
+    }
+  }
+}
+
+TEST(SoftmaxCore, AStepGivesTheRowOfTheWhole) {
+  for (DType type : Types()) {
+    const World world(type, 300, 64, 2);
+    KeyValuePages pages(type, 64);
+    OwnedRows steps(type, 300, 128);
+    for (int64_t i = 0; i < 300; ++i) {
+      pages.Append(world.k.rows().Slice(i, 1), world.v.rows().Slice(i, 1));
+      world.Attend({{&pages, kUnlimited, 0}}, i, i + 1, steps);
+    }
+    EXPECT_LE(LargestDifference(world.Whole(world.Source(kUnlimited, 0)), steps), type == DType::kF32 ? 1e-5 : 1e-2);
+  }
+}
+
+TEST(SoftmaxCore, HugeScoresNeitherOverflowNorHideTheLargest) {
+  World world(DType::kF32, 400, 8);
+  for (int64_t i = 0; i < 400; ++i) {
+    for (int64_t t = 0; t < 8; ++t) {
+      world.q.Set(i, t, 100);
+      world.k.Set(i, t, static_cast<float>(i == 200 ? 100 : -100));
+    }
+  }
+  world.pages = world.Pages(0, 400);
+  const OwnedRows out = world.Whole(world.Source(kUnlimited, kUnlimited));
+  for (int64_t t = 0; t < 8; ++t) EXPECT_FLOAT_EQ(out.At(399, t), world.v.At(200, t));
+}
+
+TEST(SoftmaxCore, ANotANumberReachesJustTheRowsThatSeeIt) {
+  for (DType type : Types()) {
+    World world(type, 300, 40);
+    world.k.Set(200, 5, std::numeric_limits<float>::quiet_NaN());
+    world.pages = world.Pages(0, 300);
+    const OwnedRows out = world.Whole(world.Source(kUnlimited, 0));
+    for (int64_t i = 0; i < 300; ++i) EXPECT_EQ(std::isnan(out.At(i, 7)), i >= 200) << i;
+  }
+}
+
+TEST(SoftmaxCore, ComputesOnlyBlocksThatSomeRowSees) {
+  const auto blocks = [](const World& world, int64_t left, int64_t right) {
+    const int64_t before = MicroKernel::Calls();
+    world.Whole(world.Source(left, right));
+    return MicroKernel::Calls() - before;
+  };
+  // A tile is 128 rows; a page costs a call for the scores, a block of two pages one for the values.
+  const World world(DType::kF32, 2048, 8);
+  EXPECT_EQ(blocks(world, kUnlimited, kUnlimited), 16 * (16 + 8));
+  EXPECT_EQ(blocks(world, kUnlimited, 0), 16 * 17 / 2 + 2 * (8 * 9 / 2));
+  EXPECT_LE(blocks(world, 127, 0), 16 * (2 + 2));
+  EXPECT_LE(blocks(world, 64, 64), 16 * (3 + 2));
+}
+
+TEST(KeyValuePages, ArriveInAnyPiecesAndAreTheSame) {
+  for (DType type : Types()) {
+    const World world(type, 389, 17);
+    KeyValuePages pages(type, 17);
+    for (int64_t begin = 0, size = 1; begin < 389; begin += size, size = begin * 7 % 13 + 1) {
+      size = std::min<int64_t>(size, 389 - begin);
+      pages.Append(world.k.rows().Slice(begin, size), world.v.rows().Slice(begin, size));
+    }
+    std::string one, many;
+    StateArchive a = StateArchive::Saving(&one), b = StateArchive::Saving(&many);
+    KeyValuePages(world.pages).Archive(a, 0, 389);
+    pages.Archive(b, 0, 389);
+    EXPECT_EQ(one, many);
+    EXPECT_EQ(FirstDifference(world.Whole({&world.pages}), world.Whole({&pages})), -1);
+  }
+}
+
+TEST(KeyValuePages, HoldWhatTheClosedFormSays) {
+  for (DType type : Types()) {
+    for (int64_t n : {0, 1, 127, 128, 129, 1000}) {
+      World world(type, n, 40);
+      StateArchive archive = StateArchive::Measuring();
+      world.pages.Archive(archive, 0, n);
+      EXPECT_EQ(archive.measured(), KeyValuePages::Bytes(type, 40, 0, n)) << n;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace heed

@@ -1,0 +1,98 @@
+#include <random>
+
+#include "engine/text/bytes_tokenizer.h"
+#include "engine/text/pipeline_tokenizer.h"
+#include "engine/text/tokenizer.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace heed {
+namespace {
+
+using ::testing::ElementsAre;
+
+std::vector<int32_t> Tokens(std::string_view bytes) {
+  std::vector<int32_t> tokens;
+  for (char byte : bytes) tokens.push_back(static_cast<uint8_t>(byte));
+  return tokens;
+}
+
+// What each token adds, then what Finish() does.
+std::vector<std::string> Pieces(std::string_view prompt, std::string_view generated) {
+  const auto tokenizer = NewBytesTokenizer();
+  PieceDecoder decoder(*tokenizer, Tokens(prompt), true);
+  std::vector<std::string> pieces;
+  for (int32_t token : Tokens(generated)) pieces.push_back(decoder.Add(token));
+  pieces.push_back(decoder.Finish());
+  return pieces;
+}
+
+TEST(PieceDecoder, HoldsHalfACharacterBack) {
+  EXPECT_THAT(Pieces("", "a\u20acb"), ElementsAre("a", "", "", "\u20ac", "b", ""));
+}
+
+TEST(PieceDecoder, GivesWhatNeverBecomesACharacterAtLast) {
+  EXPECT_THAT(Pieces("", "\xe2\x82z"), ElementsAre("", "", "\ufffdz", ""));
+  EXPECT_THAT(Pieces("", "a\xe2\x82"), ElementsAre("a", "", "", "\ufffd"));
+}
+
+TEST(PieceDecoder, CompletesACharacterThatThePromptBegan) {
+  EXPECT_THAT(Pieces("ab\xe2\x82", "\xac!"), ElementsAre("\u20ac", "!", ""));
+  EXPECT_THAT(Pieces("ab\xe2", "\x82\xac!"), ElementsAre("", "\u20ac", "!", ""));
+  EXPECT_THAT(Pieces("ab\xe2\x82", "z"), ElementsAre("z", ""));
+  EXPECT_THAT(Pieces("ab\ufffd", "z"), ElementsAre("z", ""));
+}
+
+TEST(PieceDecoder, SaysNothingOfThePrompt) { EXPECT_THAT(Pieces("the prompt", "x"), ElementsAre("x", "")); }
+
+TEST(PieceDecoder, PutsTheSpaceThatTheContextAsksFor) {
+  const auto tokenizer = NewPipelineTokenizer(R"({"model": {"type": "WordLevel", "vocab": {"a": 0, "b": 1}, "unk_token": "a"}})").value();
+  PieceDecoder after(*tokenizer, std::vector<int32_t>{0}, true), fresh(*tokenizer, {}, true);
+  EXPECT_EQ(after.Add(1), " b");
+  EXPECT_EQ(fresh.Add(1), "b");
+  EXPECT_EQ(fresh.Add(1), " b");
+}
+
+TEST(PieceDecoder, SpecialTokensGiveNoText) {
+  const auto tokenizer = NewPipelineTokenizer(R"({"added_tokens": [{"id": 1, "content": "b", "special": true}],
+      "model": {"type": "WordLevel", "vocab": {"a": 0, "b": 1}, "unk_token": "a"}})").value();
+  PieceDecoder decoder(*tokenizer, {}, true);
+  EXPECT_EQ(decoder.Add(1), "");
+  EXPECT_EQ(decoder.Add(0), "a");
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(decoder.Add(1), "");
+  EXPECT_EQ(decoder.Add(0), " a");
+}
+
+// Whatever the bytes: every piece is valid UTF-8, nothing waits that cannot change, and joined they are the text.
+TEST(PieceDecoder, PiecesJoinedAreTheText) {
+  const auto tokenizer = NewBytesTokenizer();
+  const std::vector<std::string> units = {"a", "\u00e9", "\u20ac", "\U0001f600", "\ufffd", "\x80", "\xe2", "\xf0\x9f", "\xff"};
+  std::mt19937 random(1);
+  for (int round = 0; round < 500; ++round) {
+    std::string bytes;
+    while (bytes.size() < 100) bytes += units[random() % units.size()];
+    const std::vector<int32_t> tokens = Tokens(bytes);
+    PieceDecoder decoder(*tokenizer, {}, true);
+    std::string said;
+    for (size_t i = 0; i < tokens.size(); ++i) {
+      const std::string piece = decoder.Add(tokens[i]);
+      ASSERT_TRUE(ValidUtf8(piece));
+      said += piece;
+      const std::string all = tokenizer->Decode(std::span(tokens).first(i + 1), true);
+      ASSERT_TRUE(all.starts_with(said));
+      ASSERT_LE(all.size() - said.size(), 9u);
+    }
+    ASSERT_EQ(said + decoder.Finish(), tokenizer->Decode(tokens, true));
+  }
+}
+
+TEST(PieceDecoder, TakesTheSameTimeForEveryToken) {
+  const auto tokenizer = NewBytesTokenizer();
+  PieceDecoder decoder(*tokenizer, {}, true);
+  size_t said = 0;
+  for (int i = 0; i < 200'000; ++i) said += decoder.Add(0x80).size();
+  EXPECT_EQ(said + decoder.Finish().size(), 600'000u);
+}
+
+}  // namespace
+}  // namespace heed

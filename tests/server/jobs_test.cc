@@ -1,0 +1,317 @@
+// The jobs that read an input and answer, on the fake model: what it says of a history of tokens is made into
+// answers.
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "server/jobs/classify.h"
+#include "server/jobs/classify_tokens.h"
+#include "server/jobs/embed.h"
+#include "server/jobs/fill.h"
+#include "server/jobs/score.h"
+#include "server/scheduler.h"
+#include "tests/server/fakes.h"
+
+namespace heed {
+namespace {
+
+using absl::StatusCode;
+using testing::ElementsAre;
+using testing::FloatNear;
+using testing::HasSubstr;
+using testing::Pair;
+using testing::SizeIs;
+
+ModelInfo InfoOf(Architecture architecture, std::vector<std::string> labels = {}) {
+  return {.architecture = architecture,
+          .vocab_size = 100,
+          .max_tokens = 5000,
+          .labels = std::move(labels),
+          .mask_token_id = 99};
+}
+
+class JobsTest : public testing::Test {
+ protected:
+  // Makes a job, runs it alone to its end, and gives its answer.
+  template <typename Answer, typename Make>
+  absl::StatusOr<Answer> Run(const Make& make) {
+    absl::StatusOr<Answer> answer = absl::UnknownError("no answer");
+    auto job = make([&answer](absl::StatusOr<Answer> given) { answer = std::move(given); });
+    if (!job.ok()) return job.status();
+    Scheduler scheduler(&model_, &turns_, &clock_, options_, {}, /*own_thread=*/false);
+    EXPECT_TRUE(scheduler.Submit(*job).ok());
+    while (scheduler.Step()) EXPECT_LE(model_.held, scheduler.reserved_bytes());
+    EXPECT_EQ(model_.held, 0);
+    return answer;
+  }
+  absl::StatusOr<Classified> Classify(std::vector<int32_t> ids, const ClassifyOptions& options = {}) {
+    return Run<Classified>([&](auto done) { return NewClassifyJob({&model_, ids}, options, done); });
+  }
+  absl::StatusOr<ClassifiedTokens> ClassifyTokens(std::vector<int32_t> ids, const Offsets& offsets,
+                                                  const ClassifyOptions& options = {}) {
+    return Run<ClassifiedTokens>(
+        [&](auto done) { return NewClassifyTokensJob({&model_, ids}, offsets, options, done); });
+  }
+  absl::StatusOr<Embedded> Embed(std::vector<int32_t> ids, const EmbedOptions& options = {}) {
+    return Run<Embedded>([&](auto done) { return NewEmbedJob({&model_, ids}, options, done); });
+  }
+  absl::StatusOr<Scored> Score(std::vector<int32_t> ids, int64_t context, const ScoreOptions& options = {}) {
+    return Run<Scored>([&](auto done) { return NewScoreJob({&model_, ids}, context, options, done); });
+  }
+  absl::StatusOr<Filled> Fill(std::vector<int32_t> ids, const FillOptions& options = {}) {
+    return Run<Filled>([&](auto done) { return NewFillJob({&model_, ids}, options, done); });
+  }
+
+  FakeClock clock_;
+  FakeModel model_{2, InfoOf(Architecture::kEncoder, {"bad", "good", "odd"})};
+  Threads threads_{1};
+  Turns turns_{&threads_, &clock_};
+  SchedulerOptions options_;
+};
+
+std::string Message(const absl::Status& status) { return std::string(status.message()); }
+
+TEST_F(JobsTest, LabelsComeAsProbabilitiesBestFirst) {
+  model_.head = [](const auto&) { return std::vector<float>{0, std::log(6.0f), std::log(3.0f)}; };
+  const auto answer = Classify({1, 2, 3});
+  ASSERT_TRUE(answer.ok());
+  ASSERT_THAT(answer->labels, SizeIs(3));
+  EXPECT_EQ(answer->labels[0].label, "good");
+  EXPECT_EQ(answer->labels[0].index, 1);
+  EXPECT_NEAR(answer->labels[0].score, 0.6, 1e-6);
+  EXPECT_NEAR(answer->labels[1].score, 0.3, 1e-6);
+  EXPECT_EQ(answer->labels[2].label, "bad");
+  EXPECT_EQ(answer->usage.input_tokens, 3);
+}
+
+TEST_F(JobsTest, LabelsAreCutToTheBestOrThoseAboveAThresholdOrLeftAsLogits) {
+  model_.head = [](const auto&) { return std::vector<float>{0, std::log(6.0f), std::log(3.0f)}; };
+  EXPECT_THAT(Classify({1}, {.top = 1})->labels, SizeIs(1));
+  EXPECT_THAT(Classify({1}, {.threshold = 0.2})->labels, SizeIs(2));
+  EXPECT_EQ(Classify({1}, {.raw_scores = true})->labels[0].score, std::log(6.0f));
+}
+
+TEST_F(JobsTest, SeveralLabelsMayBeTrueAtOnce) {
+  ModelInfo info = InfoOf(Architecture::kEncoder, {"x", "y"});
+  info.multi_label = true;
+  model_.set_info(info);
+  model_.head = [](const auto&) { return std::vector<float>{0, 50}; };
+  const auto answer = Classify({1});
+  ASSERT_THAT(answer->labels, SizeIs(2));
+  EXPECT_EQ(answer->labels[0].score, 1.0f);
+  EXPECT_EQ(answer->labels[1].score, 0.5f);
+}
+
+TEST_F(JobsTest, ADecoderClassifiesInChunksAndAnEncoderAtOnce) {
+  auto last = [](const auto& history) {
+    return std::vector<float>{0, 0, static_cast<float>(history.size())};
+  };
+  FakeModel decoder(2, InfoOf(Architecture::kDecoder, {"a", "b", "c"}));
+  options_.max_batch_tokens = 512;
+  for (FakeModel* model : {&model_, &decoder}) {
+    model->head = last;
+    Scheduler scheduler(model, &turns_, &clock_, options_, {}, false);
+    float score = 0;
+    auto job = NewClassifyJob({model, std::vector<int32_t>(1200)}, {.raw_scores = true},
+                              [&](absl::StatusOr<Classified> answer) { score = answer->labels[0].score; });
+    ASSERT_TRUE(scheduler.Submit(*job).ok());
+    while (scheduler.Step()) {
+    }
+    EXPECT_EQ(score, 1200);
+  }
+  EXPECT_THAT(model_.passes, ElementsAre(ElementsAre(1200)));
+  EXPECT_THAT(decoder.passes, ElementsAre(ElementsAre(512), ElementsAre(512), ElementsAre(176)));
+}
+
+TEST_F(JobsTest, NotANumberFailsItsInputAlone) {
+  model_.head = [](const auto& history) {
+    return std::vector<float>{0, history[0] == 7 ? std::numeric_limits<float>::quiet_NaN() : 1, 0};
+  };
+  Scheduler scheduler(&model_, &turns_, &clock_, {}, {}, false);
+  std::vector<StatusCode> codes;
+  for (int32_t id : {6, 7, 8}) {
+    auto job = NewClassifyJob({&model_, {id}}, {}, [&](const absl::StatusOr<Classified>& answer) {
+      codes.push_back(answer.status().code());
+    });
+    ASSERT_TRUE(scheduler.Submit(*job).ok());
+  }
+  scheduler.Step();
+  EXPECT_THAT(model_.passes, ElementsAre(ElementsAre(1, 1, 1)));
+  EXPECT_THAT(codes, ElementsAre(StatusCode::kOk, StatusCode::kInternal, StatusCode::kOk));
+}
+
+TEST_F(JobsTest, InputsAreCheckedAtTheDoor) {
+  EXPECT_THAT(Message(Classify({}).status()), HasSubstr("no tokens"));
+  EXPECT_THAT(Message(Classify({1, 100}).status()), HasSubstr("token 1 is 100, ids are from 0 to 99"));
+  EXPECT_THAT(Message(Classify({-1}).status()), HasSubstr("token 0 is -1"));
+  EXPECT_THAT(Message(Classify(std::vector<int32_t>(5001)).status()),
+              HasSubstr("has 5001 tokens, the model reads at most 5000"));
+  EXPECT_EQ(Classify({1}, {.top = -1}).status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(Classify({1}, {.threshold = std::nan("")}).status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(Classify({1}, {.raw_scores = true, .threshold = 0.5}).status().code(),
+            StatusCode::kInvalidArgument);
+}
+
+TEST_F(JobsTest, AnEmbeddingIsAsTheModelGivesItOrOfLengthOne) {
+  model_.head = [](const auto&) { return std::vector<float>{3, 4}; };
+  EXPECT_THAT(Embed({1})->vector, ElementsAre(3, 4));
+  EXPECT_THAT(Embed({1}, {.normalize = true})->vector,
+              ElementsAre(FloatNear(0.6f, 1e-7f), FloatNear(0.8f, 1e-7f)));
+  model_.head = [](const auto&) { return std::vector<float>{0, 0}; };
+  EXPECT_THAT(Embed({1}, {.normalize = true})->vector, ElementsAre(0, 0));
+}
+
+// A span as "label[begin,end)".
+std::vector<std::string> Words(const std::vector<LabelledSpan>& spans) {
+  std::vector<std::string> words;
+  for (const auto& span : spans)
+    words.push_back(span.label.label + "[" + std::to_string(span.begin) + "," + std::to_string(span.end) +
+                    ")");
+  return words;
+}
+
+std::vector<std::string> Joined(std::vector<std::string> labels, const Offsets& offsets) {
+  std::vector<LabelScore> tokens;
+  for (auto& label : labels) tokens.push_back({label, 0, 0.5f});
+  return Words(JoinSpans(tokens, offsets));
+}
+
+TEST(Spans, MarksBeginAndGoOn) {
+  const Offsets offsets = {{0, 3}, {4, 9}, {10, 12}, {13, 19}, {20, 21}, {22, 25}};
+  EXPECT_THAT(Joined({"B-PER", "I-PER", "O", "B-LOC", "B-LOC", "I-PER"}, offsets),
+              ElementsAre("PER[0,9)", "LOC[13,19)", "LOC[20,21)", "PER[22,25)"));
+}
+
+TEST(Spans, PlainLabelsJoinTheirNeighbours) {
+  const Offsets offsets = {{0, 1}, {1, 2}, {2, 3}, {4, 5}};
+  EXPECT_THAT(Joined({"x", "x", "y", "x"}, offsets), ElementsAre("x[0,2)", "y[2,3)", "x[4,5)"));
+}
+
+TEST(Spans, SpecialTokensAreNoneAndPart) {
+  const Offsets offsets = {{0, 0}, {0, 1}, {0, 0}, {1, 2}, {0, 0}};
+  EXPECT_THAT(Joined({"x", "x", "x", "x", "x"}, offsets), ElementsAre("x[0,1)", "x[1,2)"));
+}
+
+TEST(Spans, TheScoreIsTheMeanAndTheIndexTheFirst) {
+  const auto spans =
+      JoinSpans({{"B-A", 1, 0.9f}, {"I-A", 2, 0.6f}, {"I-A", 2, 0.3f}}, {{0, 1}, {1, 2}, {2, 3}});
+  ASSERT_THAT(spans, SizeIs(1));
+  EXPECT_NEAR(spans[0].label.score, 0.6, 1e-6);
+  EXPECT_EQ(spans[0].label.index, 1);
+}
+
+TEST_F(JobsTest, TokensAreClassifiedEachOrInSpans) {
+  model_.set_info(InfoOf(Architecture::kEncoder, {"O", "B-X", "I-X"}));
+  // Token 0 is "O", 1 "B-X", 2 "I-X", with probability 0.8.
+  model_.head = [](const auto& history) {
+    std::vector<float> logits(3, std::log(0.1f));
+    logits[history.back()] = std::log(0.8f);
+    return logits;
+  };
+  const Offsets offsets = {{0, 2}, {3, 4}, {4, 7}, {7, 8}};
+  const std::vector<int32_t> ids = {0, 1, 2, 0};
+  const auto spans = ClassifyTokens(ids, offsets);
+  ASSERT_TRUE(spans.ok());
+  EXPECT_THAT(Words(spans->spans), ElementsAre("X[3,7)"));
+  EXPECT_NEAR(spans->spans[0].label.score, 0.8, 1e-6);
+  EXPECT_THAT(Words(ClassifyTokens(ids, offsets, {.all_tokens = true})->spans),
+              ElementsAre("O[0,2)", "B-X[3,4)", "I-X[4,7)", "O[7,8)"));
+  EXPECT_THAT(Words(ClassifyTokens(ids, {})->spans), ElementsAre("X[1,3)"));
+  EXPECT_THAT(ClassifyTokens(ids, offsets, {.threshold = 0.9})->spans, SizeIs(0));
+}
+
+// The logits of what comes after a history: its sum at token (last + 1), and 0 elsewhere.
+std::vector<float> Counting(const std::vector<int32_t>& history) {
+  std::vector<float> logits(100);
+  logits[(history.back() + 1) % 100] = static_cast<float>(history.size());
+  return logits;
+}
+double LogprobOfNext(int64_t tokens_before) { return tokens_before - std::log(std::exp(tokens_before) + 99); }
+double LogprobOfOther(int64_t tokens_before) { return -std::log(std::exp(tokens_before) + 99); }
+
+TEST_F(JobsTest, AContinuationIsScoredTokenByToken) {
+  model_.head = Counting;
+  const auto scored = Score({10, 11, 12, 50}, 1, {.top_logprobs = 2});
+  ASSERT_TRUE(scored.ok());
+  ASSERT_THAT(scored->by_token, SizeIs(3));
+  EXPECT_EQ(scored->by_token[0].token, 11);
+  EXPECT_NEAR(scored->by_token[0].logprob, LogprobOfNext(1), 1e-6);
+  EXPECT_NEAR(scored->by_token[1].logprob, LogprobOfNext(2), 1e-6);
+  EXPECT_NEAR(scored->by_token[2].logprob, LogprobOfOther(3), 1e-6);
+  EXPECT_NEAR(scored->logprob, LogprobOfNext(1) + LogprobOfNext(2) + LogprobOfOther(3), 1e-6);
+  EXPECT_THAT(scored->by_token[2].top, ElementsAre(Pair(13, FloatNear(LogprobOfNext(3), 1e-6)),
+                                                   Pair(0, FloatNear(LogprobOfOther(3), 1e-6))));
+  EXPECT_EQ(scored->usage.input_tokens, 4);
+}
+
+TEST_F(JobsTest, WithoutAContextTheFirstTokenHasNoScore) {
+  model_.head = Counting;
+  const auto scored = Score({10, 11, 12}, 0);
+  EXPECT_THAT(scored->by_token, SizeIs(2));
+  EXPECT_NEAR(scored->logprob, LogprobOfNext(1) + LogprobOfNext(2), 1e-6);
+  EXPECT_THAT(Message(Score({10}, 0).status()), HasSubstr("nothing to score"));
+  EXPECT_THAT(Message(Score({10, 11}, 2).status()), HasSubstr("no tokens"));
+  EXPECT_THAT(Message(Score({10, 11}, 1, {.top_logprobs = 21}).status()), HasSubstr("21"));
+}
+
+TEST_F(JobsTest, AScoreInChunksIsTheSame) {
+  FakeModel decoder(2, InfoOf(Architecture::kDecoder));
+  std::vector<int32_t> ids(1000);
+  for (size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int32_t>(i * 7 % 100);
+  std::vector<double> scores;
+  for (int64_t budget : {512, 640, 4096}) {
+    decoder.head = [](const auto& history) {
+      std::vector<float> logits(100);
+      for (int i = 0; i < 100; ++i) logits[i] = std::sin(static_cast<float>(i * history.size()));
+      return logits;
+    };
+    Scheduler scheduler(&decoder, &turns_, &clock_, {.max_batch_tokens = budget}, {}, false);
+    auto job = NewScoreJob({&decoder, ids}, 300, {}, [&](absl::StatusOr<Scored> scored) {
+      EXPECT_EQ(scored->by_token.size(), 700);
+      scores.push_back(scored->logprob);
+    });
+    ASSERT_TRUE(scheduler.Submit(*job).ok());
+    while (scheduler.Step()) {
+    }
+  }
+  EXPECT_THAT(scores, ElementsAre(scores[0], scores[0], scores[0]));
+}
+
+TEST_F(JobsTest, MasksAreFilledWithTheLikeliestTokens) {
+  model_.head = Counting;
+  const auto filled = Fill({10, 99, 12, 99}, {.top = 2});
+  ASSERT_TRUE(filled.ok());
+  ASSERT_THAT(filled->positions, SizeIs(2));
+  EXPECT_EQ(filled->positions[0].position, 1);
+  EXPECT_EQ(filled->positions[1].position, 3);
+  EXPECT_THAT(filled->positions[1].tokens, ElementsAre(Pair(0, FloatNear(LogprobOfNext(4), 1e-6)),
+                                                       Pair(1, FloatNear(LogprobOfOther(4), 1e-6))));
+}
+
+TEST_F(JobsTest, PositionsToFillMayBeGiven) {
+  model_.head = Counting;
+  EXPECT_EQ(Fill({10, 11}, {.positions = {0}})->positions[0].tokens[0].first, 11);
+  EXPECT_THAT(Message(Fill({10, 11}).status()), HasSubstr("no mask token"));
+  EXPECT_THAT(Message(Fill({10, 11}, {.positions = {2}}).status()),
+              HasSubstr("position 2 is beyond the input's 2 tokens"));
+  EXPECT_THAT(Message(Fill({10, 11}, {.positions = {1, 1}}).status()), HasSubstr("not ascending"));
+  EXPECT_THAT(Message(Fill({99}, {.top = 101}).status()), HasSubstr("101"));
+}
+
+TEST_F(JobsTest, ACancelledInputIsAnsweredSo) {
+  Scheduler scheduler(&model_, &turns_, &clock_, {}, {}, false);
+  StatusCode code = StatusCode::kOk;
+  auto job = NewEmbedJob({&model_, {1}}, {},
+                         [&](const absl::StatusOr<Embedded>& answer) { code = answer.status().code(); });
+  ASSERT_TRUE(scheduler.Submit(*job).ok());
+  (*job)->Cancel();
+  scheduler.Step();
+  EXPECT_EQ(code, StatusCode::kCancelled);
+}
+
+}  // namespace
+}  // namespace heed
