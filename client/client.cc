@@ -23,7 +23,8 @@ struct Client::Connection {
   std::unique_ptr<v1::Models::Stub> models = v1::Models::NewStub(channel);
   std::unique_ptr<grpc::health::v1::Health::Stub> health = grpc::health::v1::Health::NewStub(channel);
 
-  // Makes the call, again while the server asks for it. `attempt` says, with its answer, whether another may follow.
+  // Makes the call, again while the server asks for it. `attempt` says, with its answer, whether another may
+  // follow.
   struct Attempt {
     grpc::Status status;
     bool repeatable = true;
@@ -33,7 +34,8 @@ struct Client::Connection {
 
   // Call() for methods of one request and one answer.
   template <typename Stub, typename Request, typename Response>
-  absl::StatusOr<Response> Unary(grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*),
+  absl::StatusOr<Response> Unary(grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&,
+                                                              Response*),
                                  const std::unique_ptr<Stub>& stub, const Request& request,
                                  const CallOptions& call) const;
 
@@ -43,12 +45,13 @@ struct Client::Connection {
 namespace {
 
 absl::Status CheckAddress(std::string_view address) {
-  if (absl::StartsWith(absl::string_view(address.data(), address.size()), "unix:") && address.size() > 5) return {};
+  if (absl::StartsWith(absl::string_view(address.data(), address.size()), "unix:") && address.size() > 5)
+    return {};
   const size_t colon = address.rfind(':');
   int port = 0;
   if (colon != std::string_view::npos && colon > 0 &&
-      absl::SimpleAtoi(absl::string_view(address.data() + colon + 1, address.size() - colon - 1), &port) && port >= 1 &&
-      port <= 65535) {
+      absl::SimpleAtoi(absl::string_view(address.data() + colon + 1, address.size() - colon - 1), &port) &&
+      port >= 1 && port <= 65535) {
     return {};
   }
   return Invalid("address '", address, "' is not HOST:PORT with a port of 1 to 65535, nor unix:PATH");
@@ -58,7 +61,8 @@ absl::Status CheckOptions(const ClientOptions& options) {
   if (options.timeout <= absl::ZeroDuration()) {
     return Invalid("timeout is ", absl::FormatDuration(options.timeout), ", must be above 0");
   }
-  if (options.max_attempts < 1) return Invalid("max_attempts is ", options.max_attempts, ", must be at least 1");
+  if (options.max_attempts < 1)
+    return Invalid("max_attempts is ", options.max_attempts, ", must be at least 1");
   if (options.max_response_bytes < 1) {
     return Invalid("max_response_bytes is ", options.max_response_bytes, ", must be at least 1");
   }
@@ -84,12 +88,14 @@ absl::StatusOr<Client> Client::Connect(std::string_view address, const ClientOpt
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   std::string target(address);
   auto channel = grpc::CreateCustomChannel(target, grpc::InsecureChannelCredentials(), arguments);
-  return Client(std::shared_ptr<const Connection>(new Connection{std::move(target), options, std::move(channel)}));
+  return Client(
+      std::shared_ptr<const Connection>(new Connection{std::move(target), options, std::move(channel)}));
 }
 
 absl::Status Client::Connection::Call(absl::Duration timeout, const std::stop_token& stop,
                                       absl::FunctionRef<Attempt(grpc::ClientContext&)> attempt) const {
-  if (timeout <= absl::ZeroDuration()) return Invalid("timeout is ", absl::FormatDuration(timeout), ", must be above 0");
+  if (timeout <= absl::ZeroDuration())
+    return Invalid("timeout is ", absl::FormatDuration(timeout), ", must be above 0");
   const absl::Time deadline = absl::Now() + timeout;
   for (int attempts = 1;; ++attempts) {
     grpc::ClientContext context;
@@ -119,9 +125,10 @@ absl::Status Client::Connection::Explain(const grpc::Status& status, absl::Durat
 }
 
 template <typename Stub, typename Request, typename Response>
-absl::StatusOr<Response> Client::Connection::Unary(
-    grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*), const std::unique_ptr<Stub>& stub,
-    const Request& request, const CallOptions& call) const {
+absl::StatusOr<Response> Client::Connection::Unary(grpc::Status (Stub::*method)(grpc::ClientContext*,
+                                                                                const Request&, Response*),
+                                                   const std::unique_ptr<Stub>& stub, const Request& request,
+                                                   const CallOptions& call) const {
   Response response;
   RETURN_IF_ERROR(Call(call.timeout.value_or(options.timeout), call.stop, [&](grpc::ClientContext& context) {
     return Attempt{((*stub).*method)(&context, request, &response)};
@@ -134,15 +141,18 @@ absl::StatusOr<v1::ClassifyResponse> Client::Classify(const v1::ClassifyRequest&
   return connection_->Unary(&v1::Inference::Stub::Classify, connection_->inference, request, options);
 }
 
-absl::StatusOr<v1::EmbedResponse> Client::Embed(const v1::EmbedRequest& request, const CallOptions& options) const {
+absl::StatusOr<v1::EmbedResponse> Client::Embed(const v1::EmbedRequest& request,
+                                                const CallOptions& options) const {
   return connection_->Unary(&v1::Inference::Stub::Embed, connection_->inference, request, options);
 }
 
-absl::StatusOr<v1::ScoreResponse> Client::Score(const v1::ScoreRequest& request, const CallOptions& options) const {
+absl::StatusOr<v1::ScoreResponse> Client::Score(const v1::ScoreRequest& request,
+                                                const CallOptions& options) const {
   return connection_->Unary(&v1::Inference::Stub::Score, connection_->inference, request, options);
 }
 
-absl::StatusOr<v1::FillResponse> Client::Fill(const v1::FillRequest& request, const CallOptions& options) const {
+absl::StatusOr<v1::FillResponse> Client::Fill(const v1::FillRequest& request,
+                                              const CallOptions& options) const {
   return connection_->Unary(&v1::Inference::Stub::Fill, connection_->inference, request, options);
 }
 
@@ -171,12 +181,12 @@ absl::StatusOr<v1::ModelDescription> Client::Describe(const v1::DescribeRequest&
   return connection_->Unary(&v1::Models::Stub::Describe, connection_->models, request, options);
 }
 
-absl::StatusOr<grpc::health::v1::HealthCheckResponse::ServingStatus> Client::Health(std::string_view name,
-                                                                                   const CallOptions& options) const {
+absl::StatusOr<grpc::health::v1::HealthCheckResponse::ServingStatus> Client::Health(
+    std::string_view name, const CallOptions& options) const {
   grpc::health::v1::HealthCheckRequest request;
   request.set_service(std::string(name));
-  ASSIGN_OR_RETURN(auto response, connection_->Unary(&grpc::health::v1::Health::Stub::Check, connection_->health,
-                                                     request, options));
+  ASSIGN_OR_RETURN(auto response, connection_->Unary(&grpc::health::v1::Health::Stub::Check,
+                                                     connection_->health, request, options));
   return response.status();
 }
 

@@ -5,8 +5,8 @@
 //   request.add_inputs()->set_text("A fine film.");
 //   ASSIGN_OR_RETURN(v1::ClassifyResponse response, client.Classify(request, {.timeout = absl::Seconds(1)}));
 //
-// An error has the server's code and message, except that UNAVAILABLE names the address where no server answers, and
-// DEADLINE_EXCEEDED the time that was given.
+// An error has the server's code and message, except that UNAVAILABLE names the address where no server
+// answers, and DEADLINE_EXCEEDED the time that was given.
 #ifndef HEED_CLIENT_CLIENT_H_
 #define HEED_CLIENT_CLIENT_H_
 
@@ -29,8 +29,9 @@ inline constexpr std::string_view kDefaultAddress = "127.0.0.1:8461";
 
 struct ClientOptions {
   absl::Duration timeout = absl::Seconds(60);  // of a call that names none; Generate then has no limit
-  // Calls that the server refuses with a hint when to come again (a full queue, a model that loads) are tried so often in
-  // all, within their time; 1: never again. A stream is tried again only if nothing of it has come.
+  // Calls that the server refuses with a hint when to come again (a full queue, a model that loads) are tried
+  // so often in all, within their time; 1: never again. A stream is tried again only if nothing of it has
+  // come.
   int max_attempts = 3;
   int max_response_bytes = 256 << 20;  // of one message
 };
@@ -38,31 +39,38 @@ struct ClientOptions {
 // Of one call.
 struct CallOptions {
   std::optional<absl::Duration> timeout;  // for all attempts together
-  std::stop_token stop;                   // ends the call with CANCELLED; may be asked to stop from any thread
+  std::stop_token stop;  // ends the call with CANCELLED; may be asked to stop from any thread
 };
 
 // Thread-safe. Copies share one connection, which is made when first needed and made again when lost.
 class Client {
  public:
-  // `address` is HOST:PORT, [IPV6]:PORT or unix:PATH; INVALID_ARGUMENT for anything else and for bad options. Does not wait
-  // for the server. Proxies that the environment names are not used.
+  // `address` is HOST:PORT, [IPV6]:PORT or unix:PATH; INVALID_ARGUMENT for anything else and for bad options.
+  // Does not wait for the server. Proxies that the environment names are not used.
   static absl::StatusOr<Client> Connect(std::string_view address, const ClientOptions& options = {});
 
-  absl::StatusOr<v1::ClassifyResponse> Classify(const v1::ClassifyRequest& request, const CallOptions& options = {}) const;
-  absl::StatusOr<v1::EmbedResponse> Embed(const v1::EmbedRequest& request, const CallOptions& options = {}) const;
-  absl::StatusOr<v1::ScoreResponse> Score(const v1::ScoreRequest& request, const CallOptions& options = {}) const;
-  absl::StatusOr<v1::FillResponse> Fill(const v1::FillRequest& request, const CallOptions& options = {}) const;
+  absl::StatusOr<v1::ClassifyResponse> Classify(const v1::ClassifyRequest& request,
+                                                const CallOptions& options = {}) const;
+  absl::StatusOr<v1::EmbedResponse> Embed(const v1::EmbedRequest& request,
+                                          const CallOptions& options = {}) const;
+  absl::StatusOr<v1::ScoreResponse> Score(const v1::ScoreRequest& request,
+                                          const CallOptions& options = {}) const;
+  absl::StatusOr<v1::FillResponse> Fill(const v1::FillRequest& request,
+                                        const CallOptions& options = {}) const;
 
   // Gives each event as it comes, from the calling thread. OK when the stream has ended well.
-  absl::Status Generate(const v1::GenerateRequest& request, absl::FunctionRef<void(const v1::GenerateEvent&)> on_event,
+  absl::Status Generate(const v1::GenerateRequest& request,
+                        absl::FunctionRef<void(const v1::GenerateEvent&)> on_event,
                         const CallOptions& options = {}) const;
 
   absl::StatusOr<v1::ListResponse> List(const CallOptions& options = {}) const;
-  absl::StatusOr<v1::ModelDescription> Describe(const v1::DescribeRequest& request, const CallOptions& options = {}) const;
+  absl::StatusOr<v1::ModelDescription> Describe(const v1::DescribeRequest& request,
+                                                const CallOptions& options = {}) const;
 
-  // Whether the server (with an empty name) or a model is ready. NOT_FOUND for a name that the server does not know.
-  absl::StatusOr<grpc::health::v1::HealthCheckResponse::ServingStatus> Health(std::string_view name = "",
-                                                                             const CallOptions& options = {}) const;
+  // Whether the server (with an empty name) or a model is ready. NOT_FOUND for a name that the server does
+  // not know.
+  absl::StatusOr<grpc::health::v1::HealthCheckResponse::ServingStatus> Health(
+      std::string_view name = "", const CallOptions& options = {}) const;
 
  private:
   struct Connection;

@@ -18,7 +18,8 @@ std::optional<absl::Duration> RetryAfter(const grpc::ClientContext& context) {
   const auto hint = trailers.find("grpc-retry-pushback-ms");
   if (hint == trailers.end()) return std::nullopt;
   int64_t milliseconds = -1;
-  if (!absl::SimpleAtoi(absl::string_view(hint->second.data(), hint->second.size()), &milliseconds)) return std::nullopt;
+  if (!absl::SimpleAtoi(absl::string_view(hint->second.data(), hint->second.size()), &milliseconds))
+    return std::nullopt;
   if (milliseconds < 0) return std::nullopt;
   return absl::Milliseconds(milliseconds);
 }

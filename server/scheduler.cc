@@ -47,7 +47,8 @@ struct Scheduler::Entry {
   const JobTerms& terms() const { return job->terms(); }
   Time deadline() const { return terms().urgency.deadline; }
   std::string_view stage() const {
-    return !admitted ? "queue" : prompt || prompt_left > 0 ? "prefill" : "decode";
+    if (!admitted) return "queue";
+    return prompt_left > 0 || (works > 0 && prompt) ? "prefill" : "decode";
   }
 };
 
@@ -172,18 +173,18 @@ bool Scheduler::Step() {
 Time Scheduler::NextChance(Time now) const {
   if (queue_.empty() && running_.empty()) return kNever;
   Time next = until_;
+  const bool awaits_company = AwaitsCompany(now);
   for (const Entries* entries : {&queue_, &running_}) {
     for (const auto& entry : *entries) {
       next = std::min(next, entry->deadline());
       if (entry->paused_since != kNever) next = std::min(next, entry->paused_since + options_.max_pause);
-      if (AwaitsCompany(now)) next = std::min(next, entry->job->times_.submitted + options_.max_wait);
+      if (awaits_company) next = std::min(next, entry->job->times_.submitted + options_.max_wait);
     }
   }
   return next;
 }
 
-// ------------------------------------------------------------------------------------------------- who has
-// to go
+// ------------------------------------------------------------------------------------ who has to go
 
 void Scheduler::Receive() {
   std::lock_guard lock(mutex_);
@@ -240,8 +241,7 @@ void Scheduler::Forget() {
   std::erase_if(running_, ended);
 }
 
-// ------------------------------------------------------------------------------------------- who shares the
-// step
+// ------------------------------------------------------------------------------- who shares the step
 
 bool Scheduler::AwaitsCompany(Time now) const {
   if (options_.max_wait == Duration::zero() || queue_.empty() || !running_.empty()) return false;
@@ -307,8 +307,8 @@ void Scheduler::Admit(Time now, Entry& entry, Batch* batch) {
   entry.admitted = true;
   entry.job->times_.started = now;
   reserved_ += entry.terms().bytes;
-  --queued_;
   ++running_count_;
+  --queued_;  // second: at no time is it nowhere
   ++batch->admitted;
   if (events_.admitted) events_.admitted(now - entry.job->times_.submitted);
 }
@@ -348,8 +348,7 @@ int64_t Scheduler::Add(Entry& entry, int64_t rows, Batch* batch) {
   return given;
 }
 
-// ------------------------------------------------------------------------------------------------------ the
-// step
+// ----------------------------------------------------------------------------------------- the step
 
 void Scheduler::Run(Batch* batch) {
   turns_->Enter(seat_);

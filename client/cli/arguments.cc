@@ -54,8 +54,12 @@ absl::Status WrongValue(std::string_view name, std::string_view text, std::strin
   return Invalid("--", name, "=", text, ": must be ", kind, LimitsText(limits));
 }
 
-Arguments::Arguments(std::string command, std::string usage, std::string summary, std::vector<std::string> words)
-    : command_(std::move(command)), usage_(std::move(usage)), summary_(std::move(summary)), words_(std::move(words)) {
+Arguments::Arguments(std::string command, std::string usage, std::string summary,
+                     std::vector<std::string> words)
+    : command_(std::move(command)),
+      usage_(std::move(usage)),
+      summary_(std::move(summary)),
+      words_(std::move(words)) {
   Flag("help", &help_, "this text");
 }
 
@@ -109,7 +113,8 @@ absl::Status Arguments::TakeFlag(std::string_view word, const std::string* next,
   if (flag != nullptr && equals != word.npos) return flag->set(word.substr(equals + 1));
   if (flag != nullptr && flag->is_bool) return flag->set("true");
   if (flag != nullptr) {
-    if (next == nullptr || next->starts_with("--")) return Invalid("--", name, " needs a value: --", name, "=...");
+    if (next == nullptr || next->starts_with("--"))
+      return Invalid("--", name, " needs a value: --", name, "=...");
     *used_next = true;
     return flag->set(*next);
   }

@@ -4,9 +4,9 @@
 //   arguments.Flag("top", &top, "labels to show, best first; 0: all", {0, 1000});
 //   if (std::optional<int> ended = arguments.Parse(terminal)) return *ended;
 //
-// --flag=value and --flag value; --flag and --noflag for bool; '-' and '_' in names are the same; "--" ends the flags, "-"
-// is a text. Values are read as Abseil's flags are ("1.5s" for a duration), by absl::ParseFlag: its flags themselves belong
-// to a whole process, ours to one command.
+// --flag=value and --flag value; --flag and --noflag for bool; '-' and '_' in names are the same; "--" ends
+// the flags, "-" is a text. Values are read as Abseil's flags are ("1.5s" for a duration), by
+// absl::ParseFlag: its flags themselves belong to a whole process, ours to one command.
 #ifndef HEED_CLIENT_CLI_ARGUMENTS_H_
 #define HEED_CLIENT_CLI_ARGUMENTS_H_
 
@@ -39,15 +39,16 @@ class Arguments {
   // `usage`: what follows the command's name, "[flags] TEXT...". `words`: what was typed there.
   Arguments(std::string command, std::string usage, std::string summary, std::vector<std::string> words);
 
-  // T: bool, int32_t, uint64_t, double, absl::Duration, std::string, a type with AbslParseFlag, std::optional of these. The
-  // variable's value when this is called is the default that help shows. The variable must outlive this.
+  // T: bool, int32_t, uint64_t, double, absl::Duration, std::string, a type with AbslParseFlag, std::optional
+  // of these. The variable's value when this is called is the default that help shows. The variable must
+  // outlive this.
   template <typename T>
   void Flag(std::string_view name, T* value, std::string_view help, Limits limits = {});
   // May be given more than once.
   void Flag(std::string_view name, std::vector<std::string>* values, std::string_view help);
 
-  // Sets the variables. Empty: go on. Else the command has ended with this exit status: --help was asked for and given, or
-  // a word is wrong, which has been said. `max_texts`: how many words may be no flags.
+  // Sets the variables. Empty: go on. Else the command has ended with this exit status: --help was asked for
+  // and given, or a word is wrong, which has been said. `max_texts`: how many words may be no flags.
   std::optional<int> Parse(Terminal& terminal, size_t max_texts = std::numeric_limits<size_t>::max());
 
   // After Parse(). A mistake that only the flags together show: says it, and gives the exit status.
@@ -76,7 +77,8 @@ class Arguments {
 // The nearest of `names` to what somebody typed; empty if none is near.
 std::string_view Nearest(std::string_view typed, const std::vector<std::string_view>& names);
 
-// ------------------------------------------------------------------------------------------------- how values are read
+// ------------------------------------------------------------------------------------------------- how
+// values are read
 
 template <typename T>
 struct FlagValue {
@@ -123,13 +125,15 @@ void Arguments::Flag(std::string_view name, T* value, std::string_view help, Lim
   auto set = [=, name = std::string(name)](std::string_view text) -> absl::Status {
     Value parsed;
     std::string error;
-    if (!absl::ParseFlag(absl::string_view(text.data(), text.size()), &parsed, &error) || !Within(parsed, limits)) {
+    if (!absl::ParseFlag(absl::string_view(text.data(), text.size()), &parsed, &error) ||
+        !Within(parsed, limits)) {
       return WrongValue(name, text, KindOfFlag<Value>(error), limits);
     }
     *value = std::move(parsed);
     return absl::OkStatus();
   };
-  flags_.push_back({std::string(name), std::string(help), DefaultOfFlag(*value), std::is_same_v<Value, bool>, set});
+  flags_.push_back(
+      {std::string(name), std::string(help), DefaultOfFlag(*value), std::is_same_v<Value, bool>, set});
 }
 
 }  // namespace heed

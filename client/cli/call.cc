@@ -14,7 +14,8 @@ std::string DefaultAddress() {
 
 ServerFlags::ServerFlags(Arguments& arguments, absl::Duration default_timeout)
     : address(DefaultAddress()), timeout(default_timeout) {
-  arguments.Flag("address", &address, "the server, HOST:PORT or unix:PATH; or HEED_ADDRESS in the environment");
+  arguments.Flag("address", &address,
+                 "the server, HOST:PORT or unix:PATH; or HEED_ADDRESS in the environment");
   arguments.Flag("timeout", &timeout, "how long a call may take", {.min = 0.001});
   arguments.Flag("json", &json, "answers as protobuf's JSON, one a line");
 }
@@ -25,8 +26,10 @@ TextFlags::TextFlags(Arguments& arguments) {
   arguments.Flag("priority", &priority, "higher is served first, -10 to 10", {-10, 10});
   arguments.Flag("file", &files, "read this file; - and no text at all is standard input");
   arguments.Flag("truncate", &truncate, "cut what is longer than the model reads, instead of refusing it");
-  arguments.Flag("special_tokens", &special_tokens, "add the tokenizer's special tokens; --nospecial_tokens: do not");
-  arguments.Flag("as", &reading, "what a text is: text, tokens (ids: 17 4 9) or pair (two texts, a tab between)");
+  arguments.Flag("special_tokens", &special_tokens,
+                 "add the tokenizer's special tokens; --nospecial_tokens: do not");
+  arguments.Flag("as", &reading,
+                 "what a text is: text, tokens (ids: 17 4 9) or pair (two texts, a tab between)");
 }
 
 void TextFlags::Set(v1::Target* target, v1::TextOptions* text) const {
@@ -38,8 +41,9 @@ void TextFlags::Set(v1::Target* target, v1::TextOptions* text) const {
 }
 
 void TellError(Terminal& terminal, std::string_view where, const v1::Error& error) {
-  terminal.err << "heed: " << where << ": " << absl::StatusCodeToString(static_cast<absl::StatusCode>(error.code()))
-               << ": " << OneLine(error.message(), 1000) << "\n";
+  terminal.err << "heed: " << where << ": "
+               << absl::StatusCodeToString(static_cast<absl::StatusCode>(error.code())) << ": "
+               << OneLine(error.message(), 1000) << "\n";
 }
 
 }  // namespace heed

@@ -15,7 +15,8 @@
 
 namespace heed {
 
-// Which server, and how long to wait for it. Flags --address (default: the environment's HEED_ADDRESS), --timeout, --json.
+// Which server, and how long to wait for it. Flags --address (default: the environment's HEED_ADDRESS),
+// --timeout, --json.
 struct ServerFlags {
   // `timeout`: the default; infinite for none.
   explicit ServerFlags(Arguments& arguments, absl::Duration timeout = absl::Seconds(60));
@@ -27,7 +28,8 @@ struct ServerFlags {
   bool json = false;
 };
 
-// Which model, and which texts. Flags --model, --version, --priority, --truncate, --special_tokens, --file, --as.
+// Which model, and which texts. Flags --model, --version, --priority, --truncate, --special_tokens, --file,
+// --as.
 struct TextFlags {
   explicit TextFlags(Arguments& arguments);
   void Set(v1::Target* target, v1::TextOptions* text) const;
@@ -49,14 +51,17 @@ struct TextCall {
   Request request;  // all but the inputs
   absl::StatusOr<Response> (Client::*method)(const Request&, const CallOptions&) const;
   std::function<absl::Status(const Text& text, Request& request)> add;
-  std::function<void(const Text& text, const typename Response::Result& result)> print;  // of a result with a value
+  std::function<void(const Text& text, const typename Response::Result& result)>
+      print;  // of a result with a value
 };
 
 inline constexpr size_t kInputsARequest = 64;
 
-// Sends the texts, some in each request, and shows each answer, or its error, in their order. Returns the exit status.
+// Sends the texts, some in each request, and shows each answer, or its error, in their order. Returns the
+// exit status.
 template <typename Request, typename Response>
-int AnswerTexts(const ServerFlags& server, Texts& texts, const TextCall<Request, Response>& call, Terminal& terminal) {
+int AnswerTexts(const ServerFlags& server, Texts& texts, const TextCall<Request, Response>& call,
+                Terminal& terminal) {
   const absl::StatusOr<Client> client = server.Connect();
   if (!client.ok()) return Fail(terminal, client.status());
   Progress progress(terminal, "inputs");
@@ -74,21 +79,23 @@ int AnswerTexts(const ServerFlags& server, Texts& texts, const TextCall<Request,
 }
 
 template <typename Request, typename Response>
-absl::StatusOr<Response> AnswerBatch(const ServerFlags& server, const Client& client, const std::vector<Text>& batch,
-                                     const TextCall<Request, Response>& call, const Terminal& terminal) {
+absl::StatusOr<Response> AnswerBatch(const ServerFlags& server, const Client& client,
+                                     const std::vector<Text>& batch, const TextCall<Request, Response>& call,
+                                     const Terminal& terminal) {
   Request request = call.request;
   for (const Text& text : batch) RETURN_IF_ERROR(call.add(text, request));
   ASSIGN_OR_RETURN(Response response, (client.*call.method)(request, server.Options(terminal)));
   if (response.results_size() != static_cast<int>(batch.size())) {
-    return absl::InternalError(Cat("the server gave ", response.results_size(), " results for ", batch.size(), " inputs"));
+    return absl::InternalError(
+        Cat("the server gave ", response.results_size(), " results for ", batch.size(), " inputs"));
   }
   return response;
 }
 
 // False if an input has an error.
 template <typename Request, typename Response>
-bool Show(const std::vector<Text>& batch, const Response& response, const TextCall<Request, Response>& call, bool json,
-          Terminal& terminal) {
+bool Show(const std::vector<Text>& batch, const Response& response, const TextCall<Request, Response>& call,
+          bool json, Terminal& terminal) {
   bool all = true;
   for (size_t i = 0; i < batch.size(); ++i) {
     const auto& result = response.results(static_cast<int>(i));

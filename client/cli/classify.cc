@@ -6,7 +6,9 @@
 namespace heed {
 namespace {
 
-std::string LabelText(const v1::LabelScore& label) { return absl::StrFormat("%s %.4f", label.label(), label.score()); }
+std::string LabelText(const v1::LabelScore& label) {
+  return absl::StrFormat("%s %.4f", label.label(), label.score());
+}
 
 // Characters [begin, end) of a text.
 std::string_view Characters(std::string_view utf8, int64_t begin, int64_t end) {
@@ -25,7 +27,8 @@ void Print(const Text& text, const v1::Classification& value, Reading reading, T
   if (value.labels_size() > 0) terminal.out << OneLine(text.text) << "\n";
   for (const v1::Span& span : value.spans()) {
     terminal.out << LabelText(span.label()) << "  " << span.begin() << "-" << span.end();
-    if (reading == Reading::kText) terminal.out << "  " << OneLine(Characters(text.text, span.begin(), span.end()));
+    if (reading == Reading::kText)
+      terminal.out << "  " << OneLine(Characters(text.text, span.begin(), span.end()));
     terminal.out << "\n";
   }
 }
@@ -39,7 +42,8 @@ int Classify(Arguments& arguments, Terminal& terminal) {
   arguments.Flag("top", &top, "labels to show, best first; 0: all", {0, 1 << 20});
   arguments.Flag("raw", &raw, "scores as the model gives them instead of probabilities");
   arguments.Flag("threshold", &threshold, "only what is at least so probable, 0 to 1", {0, 1});
-  arguments.Flag("spans", &spans, "a model that labels tokens: a span for every token, also for those without a label");
+  arguments.Flag("spans", &spans,
+                 "a model that labels tokens: a span for every token, also for those without a label");
   ServerFlags server(arguments);
   TextFlags flags(arguments);
   if (std::optional<int> ended = arguments.Parse(terminal)) return *ended;

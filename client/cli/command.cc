@@ -20,7 +20,8 @@ int Run(const Command& command, std::vector<std::string> words, Terminal& termin
 
 std::string Table(std::span<const Command> commands) {
   std::string text = "heed COMMAND [flags] [texts]\n\n";
-  for (const Command& command : commands) absl::StrAppendFormat(&text, "  %-10s %s\n", command.name, command.summary);
+  for (const Command& command : commands)
+    absl::StrAppendFormat(&text, "  %-10s %s\n", command.name, command.summary);
   return text + "\n`heed help COMMAND` lists its flags\n";
 }
 

@@ -15,13 +15,13 @@ namespace heed {
 // Its line in the table of commands.
 struct Command {
   std::string_view name;
-  std::string_view usage;    // what follows the name: "[flags] TEXT..."
-  std::string_view summary;  // one line
+  std::string_view usage;                                // what follows the name: "[flags] TEXT..."
+  std::string_view summary;                              // one line
   int (*run)(Arguments& arguments, Terminal& terminal);  // returns the exit status
 };
 
-// `heed WORDS`: finds the command and runs it; `help`, `help COMMAND`, `--help` show the table or a command's flags. The
-// exit status is kUsage where the words name no command.
+// `heed WORDS`: finds the command and runs it; `help`, `help COMMAND`, `--help` show the table or a command's
+// flags. The exit status is kUsage where the words name no command.
 int RunCommand(std::span<const Command> commands, const std::vector<std::string>& words, Terminal& terminal);
 
 // The commands, one file each.

@@ -16,7 +16,8 @@ int Describe(Arguments& arguments, Terminal& terminal) {
 
   const absl::StatusOr<Client> client = server.Connect();
   if (!client.ok()) return Fail(terminal, client.status());
-  const absl::StatusOr<v1::ModelDescription> description = client->Describe(request, server.Options(terminal));
+  const absl::StatusOr<v1::ModelDescription> description =
+      client->Describe(request, server.Options(terminal));
   if (!description.ok()) return FailCall(terminal, description.status());
   terminal.out << (server.json ? ToJson(*description) + "\n" : DescriptionText(*description));
   return Finish(terminal, kDone);

@@ -21,14 +21,15 @@ void Line(std::string& page, std::string_view name, std::string_view value) {
 // 1234567 as "1,234,567".
 std::string Grouped(int64_t number) {
   std::string digits = Cat(number);
-  for (int64_t at = static_cast<int64_t>(digits.size()) - 3; at > (number < 0); at -= 3) digits.insert(at, ",");
+  for (int64_t at = static_cast<int64_t>(digits.size()) - 3; at > (number < 0); at -= 3)
+    digits.insert(at, ",");
   return digits;
 }
 
 std::string Size(int64_t bytes) {
   if (bytes < 10'000) return Cat(bytes, " bytes");
-  if (bytes < 10'000'000) return absl::StrFormat("%.1f kB", 1e-3 * bytes);
-  if (bytes < int64_t{10'000'000'000}) return absl::StrFormat("%.1f MB", 1e-6 * bytes);
+  if (bytes < 1'000'000) return absl::StrFormat("%.1f kB", 1e-3 * bytes);
+  if (bytes < 1'000'000'000) return absl::StrFormat("%.1f MB", 1e-6 * bytes);
   return absl::StrFormat("%.1f GB", 1e-9 * bytes);
 }
 
@@ -42,7 +43,8 @@ std::string Labels(const v1::ModelDescription& description) {
 // What a token more costs is what tells a growing memory from a constant one.
 void Costs(std::string& page, const v1::ModelDescription& description) {
   if (description.costs().empty()) return;
-  absl::StrAppendFormat(&page, "\n%10s %16s %16s %14s\n", "tokens", "state", "bytes a token", "multiply-adds");
+  absl::StrAppendFormat(&page, "\n%10s %16s %16s %14s\n", "tokens", "state", "bytes a token",
+                        "multiply-adds");
   for (const auto& cost : description.costs()) {
     const int64_t share = cost.state_bytes() / std::max<int64_t>(cost.tokens(), 1);
     absl::StrAppendFormat(&page, "%10s %16s %16s %14.3g\n", Grouped(cost.tokens()), Size(cost.state_bytes()),
@@ -66,7 +68,8 @@ std::string DescriptionText(const v1::ModelDescription& description) {
   Line(page, "calls", absl::StrJoin(description.rpcs(), ", "));
   Line(page, "decoding", description.decode_class());
   Line(page, "vocabulary", Grouped(description.vocab_size()));
-  Line(page, "longest", description.max_tokens() > 0 ? Cat(Grouped(description.max_tokens()), " tokens") : "any length");
+  Line(page, "longest",
+       description.max_tokens() > 0 ? Cat(Grouped(description.max_tokens()), " tokens") : "any length");
   Line(page, "parameters", Grouped(description.parameters()));
   Line(page, "weights", Cat(Size(description.weight_bytes()), " in memory, ", description.precision()));
   Costs(page, description);

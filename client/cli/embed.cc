@@ -19,14 +19,16 @@ void Print(const v1::Embedding& value, Terminal& terminal) {
 
 int Embed(Arguments& arguments, Terminal& terminal) {
   std::optional<bool> normalize;
-  arguments.Flag("normalize", &normalize, "vectors of length 1, or not (--nonormalize); unset: as the model says");
+  arguments.Flag("normalize", &normalize,
+                 "vectors of length 1, or not (--nonormalize); unset: as the model says");
   ServerFlags server(arguments);
   TextFlags flags(arguments);
   if (std::optional<int> ended = arguments.Parse(terminal)) return *ended;
 
   TextCall<v1::EmbedRequest, v1::EmbedResponse> call;
   flags.Set(call.request.mutable_target(), call.request.mutable_text());
-  if (normalize) call.request.mutable_options()->set_normalize(*normalize ? v1::EmbedOptions::YES : v1::EmbedOptions::NO);
+  if (normalize)
+    call.request.mutable_options()->set_normalize(*normalize ? v1::EmbedOptions::YES : v1::EmbedOptions::NO);
   call.method = &Client::Embed;
   call.add = [&](const Text& text, v1::EmbedRequest& request) {
     return ToInput(text, flags.reading, request.add_inputs());

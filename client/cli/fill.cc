@@ -1,7 +1,6 @@
 // heed fill: the likeliest tokens where a text has the model's mask token, a line a position.
 #include <cmath>
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_format.h"
 #include "client/cli/call.h"
 #include "client/cli/command.h"
@@ -13,7 +12,7 @@ void Print(const v1::Filled& value, Terminal& terminal) {
   for (const v1::Filled::Position& position : value.positions()) {
     terminal.out << "position " << position.position() << ":";
     for (const v1::TokenLogprob& token : position.tokens()) {
-      terminal.out << absl::StrFormat("  %s %.4f", absl::Utf8SafeCEscape(token.text()), std::exp(token.logprob()));
+      terminal.out << absl::StrFormat("  %s %.4f", Quoted(token.text()), std::exp(token.logprob()));
     }
     terminal.out << "\n";
   }

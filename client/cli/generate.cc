@@ -1,8 +1,8 @@
-// heed generate: text as the model makes it, each piece written the moment it comes. Of several texts (prompts, or samples
-// of one) the first that goes on is shown as it comes, and the others wait for their turn.
+// heed generate: text as the model makes it, each piece written the moment it comes. Of several texts
+// (prompts, or samples of one) the first that goes on is shown as it comes, and the others wait for their
+// turn.
 #include <chrono>
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_format.h"
 #include "client/cli/call.h"
 #include "client/cli/command.h"
@@ -21,7 +21,8 @@ std::string ForScreen(std::string text) {
 // Writes the texts of one call.
 class Page {
  public:
-  Page(int prompts, int samples, Terminal& terminal) : samples_(samples), terminal_(terminal), texts_(prompts * samples) {}
+  Page(int prompts, int samples, Terminal& terminal)
+      : samples_(samples), terminal_(terminal), texts_(prompts * samples) {}
 
   void Add(const v1::GenerateEvent& event);
   bool in_line() const { return in_line_; }  // a text has begun and its line has not ended
@@ -82,7 +83,7 @@ std::string Page::Pieces(const v1::GenerateEvent::Piece& piece) const {
   if (piece.logprobs().empty()) return piece.text();
   std::string lines;
   for (const v1::TokenLogprob& token : piece.logprobs()) {
-    absl::StrAppendFormat(&lines, "%.4f  \"%s\"\n", token.logprob(), absl::Utf8SafeCEscape(token.text()));
+    absl::StrAppendFormat(&lines, "%.4f  %s\n", token.logprob(), Quoted(token.text()));
   }
   return lines;
 }
@@ -95,13 +96,15 @@ std::string Page::Name(const v1::GenerateEvent& event) const {
 std::string Page::Last(const v1::GenerateEvent& event) const {
   if (event.has_error()) {
     const auto code = static_cast<absl::StatusCode>(event.error().code());
-    return Cat("heed: ", Name(event), absl::StatusCodeToString(code), ": ", OneLine(event.error().message(), 1000), "\n");
+    return Cat("heed: ", Name(event), absl::StatusCodeToString(code), ": ",
+               OneLine(event.error().message(), 1000), "\n");
   }
   const v1::GenerateEvent::Finished& finished = event.finished();
   const double seconds = std::chrono::duration<double>(Clock::now() - begin_).count();
   const int tokens = finished.usage().output_tokens();
   return absl::StrFormat("[%s%s, %d tokens, %.1f tokens/s]\n", Name(event),
-                         v1::GenerateEvent::Reason_Name(finished.reason()), tokens, tokens / std::max(seconds, 1e-6));
+                         v1::GenerateEvent::Reason_Name(finished.reason()), tokens,
+                         tokens / std::max(seconds, 1e-6));
 }
 
 // What the flags say beside the prompts.
@@ -119,11 +122,15 @@ struct GenerateFlags {
 
 GenerateFlags::GenerateFlags(Arguments& arguments) {
   arguments.Flag("max_tokens", &max_tokens, "the longest text; unset: the server's default", {1, 1 << 30});
-  arguments.Flag("temperature", &temperature, "0: always the likeliest token; 1: as the model says, the default", {0, 100});
+  arguments.Flag("temperature", &temperature,
+                 "0: always the likeliest token; 1: as the model says, the default", {0, 100});
   arguments.Flag("top_k", &top_k, "draw from the k likeliest tokens", {1, 1 << 30});
-  arguments.Flag("top_p", &top_p, "draw from the likeliest tokens that make up this probability, 0 to 1", {0, 1});
-  arguments.Flag("min_p", &min_p, "draw from tokens at least this times as likely as the likeliest, 0 to 1", {0, 1});
-  arguments.Flag("repetition_penalty", &repetition_penalty, "above 1: tokens that were used become less likely", {1e-3, 10});
+  arguments.Flag("top_p", &top_p, "draw from the likeliest tokens that make up this probability, 0 to 1",
+                 {0, 1});
+  arguments.Flag("min_p", &min_p, "draw from tokens at least this times as likely as the likeliest, 0 to 1",
+                 {0, 1});
+  arguments.Flag("repetition_penalty", &repetition_penalty,
+                 "above 1: tokens that were used become less likely", {1e-3, 10});
   arguments.Flag("seed", &seed, "the same seed gives the same text");
   arguments.Flag("samples", &samples, "texts for each prompt, 1 to 16", {1, 16});
   arguments.Flag("stop", &stop, "a string that ends the text");
@@ -152,7 +159,8 @@ absl::Status AddPrompts(Texts& texts, Reading reading, v1::GenerateRequest* requ
   return absl::OkStatus();
 }
 
-int Stream(const Client& client, const v1::GenerateRequest& request, const ServerFlags& server, Terminal& terminal) {
+int Stream(const Client& client, const v1::GenerateRequest& request, const ServerFlags& server,
+           Terminal& terminal) {
   Page page(request.inputs_size(), request.samples(), terminal);
   bool failed = false;
   const absl::Status status = client.Generate(
@@ -183,7 +191,8 @@ int Generate(Arguments& arguments, Terminal& terminal) {
   text_flags.Set(request.mutable_target(), request.mutable_text());
   flags.Set(&request);
   Texts texts(arguments.texts(), text_flags.files, Unit::kFile, terminal);
-  if (absl::Status read = AddPrompts(texts, text_flags.reading, &request); !read.ok()) return Fail(terminal, read);
+  if (absl::Status read = AddPrompts(texts, text_flags.reading, &request); !read.ok())
+    return Fail(terminal, read);
   if (terminal.catch_interrupt) terminal.interrupted = terminal.catch_interrupt();
   const absl::StatusOr<Client> client = server.Connect();
   if (!client.ok()) return Fail(terminal, client.status());

@@ -1,4 +1,5 @@
-// heed health: whether a server, or one of its models, is ready: the container's health check. Exit status 0: it is.
+// heed health: whether a server, or one of its models, is ready: the container's health check. Exit status 0:
+// it is.
 #include "client/cli/call.h"
 #include "client/cli/command.h"
 

@@ -8,8 +8,8 @@
 
 namespace heed {
 
-// While it lives SIGINT asks the token to stop; a second one ends the process at once. Threads must be started after it, so
-// that they leave the signal to it. One at a time.
+// While it lives SIGINT asks the token to stop; a second one ends the process at once. Threads must be
+// started after it, so that they leave the signal to it. One at a time.
 class Interrupt {
  public:
   Interrupt();

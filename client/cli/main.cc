@@ -1,5 +1,5 @@
-// heed: the server and its clients in one program. The commands stand here, in the order in which help shows them; each is
-// a file beside this one.
+// heed: the server and its clients in one program. The commands stand here, in the order in which help shows
+// them; each is a file beside this one.
 #include <signal.h>
 #include <unistd.h>
 
@@ -13,11 +13,14 @@ namespace {
 
 constexpr heed::Command kCommands[] = {
     {"serve", "[flags]", "Serves models over gRPC.", heed::Serve},
-    {"classify", "[flags] [TEXT...]", "Labels with scores for each text, or for spans of it.", heed::Classify},
+    {"classify", "[flags] [TEXT...]", "Labels with scores for each text, or for spans of it.",
+     heed::Classify},
     {"embed", "[flags] [TEXT...]", "A vector for each text.", heed::Embed},
-    {"score", "[flags] [--context=TEXT] [TEXT...]", "How likely each text is, after the context.", heed::Score},
+    {"score", "[flags] [--context=TEXT] [TEXT...]", "How likely each text is, after the context.",
+     heed::Score},
     {"fill", "[flags] [TEXT...]", "The likeliest tokens where a text has the mask token.", heed::Fill},
-    {"generate", "[flags] [PROMPT...]", "Text that goes on from a prompt, shown as it is made.", heed::Generate},
+    {"generate", "[flags] [PROMPT...]", "Text that goes on from a prompt, shown as it is made.",
+     heed::Generate},
     {"models", "[flags]", "The models that a server has.", heed::Models},
     {"describe", "[flags] [MODEL]", "What a model is, reads, answers and costs.", heed::Describe},
     {"health", "[flags]", "Whether a server, or one of its models, is ready: exit status 0.", heed::Health},
@@ -29,7 +32,8 @@ constexpr heed::Command kCommands[] = {
 
 int main(int argc, char** argv) {
   std::ios::sync_with_stdio(false);
-  signal(SIGPIPE, SIG_DFL);  // a closed pipe ends a command quietly, also under a parent that ignores the signal
+  signal(SIGPIPE,
+         SIG_DFL);  // a closed pipe ends a command quietly, also under a parent that ignores the signal
   std::optional<heed::Interrupt> interrupt;
   heed::Terminal terminal{.in = std::cin,
                           .out = std::cout,

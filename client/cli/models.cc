@@ -18,7 +18,8 @@ int Models(Arguments& arguments, Terminal& terminal) {
       terminal.out << ToJson(entry) << "\n";
       continue;
     }
-    terminal.out << absl::StrFormat("%-20s %-10s %s", entry.model(), entry.version(), v1::ModelState_Name(entry.state()));
+    terminal.out << absl::StrFormat("%-20s %-10s %s", entry.model(), entry.version(),
+                                    v1::ModelState_Name(entry.state()));
     if (!entry.error().empty()) terminal.out << "  " << OneLine(entry.error(), 1000);
     terminal.out << "\n";
   }

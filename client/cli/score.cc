@@ -1,5 +1,4 @@
 // heed score: how likely each text is as the continuation of a context.
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_format.h"
 #include "client/cli/call.h"
 #include "client/cli/command.h"
@@ -8,9 +7,10 @@ namespace heed {
 namespace {
 
 void Print(const Text& text, const v1::Scored& value, Terminal& terminal) {
-  terminal.out << absl::StrFormat("%.4f  %d tokens  %s\n", value.logprob(), value.tokens(), OneLine(text.text));
+  terminal.out << absl::StrFormat("%.4f  %d tokens  %s\n", value.logprob(), value.tokens(),
+                                  OneLine(text.text));
   for (const v1::TokenLogprob& token : value.by_token()) {
-    terminal.out << absl::StrFormat("  %.4f  \"%s\"\n", token.logprob(), absl::Utf8SafeCEscape(token.text()));
+    terminal.out << absl::StrFormat("  %.4f  %s\n", token.logprob(), Quoted(token.text()));
   }
 }
 

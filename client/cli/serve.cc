@@ -1,4 +1,5 @@
-// heed serve: models over gRPC until SIGTERM or Ctrl-C. The config file says everything; flags say the common cases, and win.
+// heed serve: models over gRPC until SIGTERM or Ctrl-C. The config file says everything; flags say the common
+// cases, and win.
 #include <signal.h>
 
 #include "absl/strings/ascii.h"
@@ -24,11 +25,14 @@ struct ServeFlags {
 
 ServeFlags::ServeFlags(Arguments& arguments) {
   arguments.Flag("config", &config, "a file as proto/heed/v1/config.proto says");
-  arguments.Flag("models", &models, "serve every folder in this one; without it and a config: the shipped models");
+  arguments.Flag("models", &models,
+                 "serve every folder in this one; without it and a config: the shipped models");
   arguments.Flag("address", &address, Cat("HOST:PORT of gRPC; unset: ", v1::ServerConfig().address()));
-  arguments.Flag("metrics_address", &metrics_address,
-                 Cat("HOST:PORT of GET /metrics, empty for none; unset: ", v1::ServerConfig().metrics_address()));
-  arguments.Flag("threads", &threads, "threads that compute; 0 or unset: as many as this process has CPUs", {0, 1024});
+  arguments.Flag(
+      "metrics_address", &metrics_address,
+      Cat("HOST:PORT of GET /metrics, empty for none; unset: ", v1::ServerConfig().metrics_address()));
+  arguments.Flag("threads", &threads, "threads that compute; 0 or unset: as many as this process has CPUs",
+                 {0, 1024});
   arguments.Flag("precision", &precision, "auto, f32, bf16 or int8, of models that name none");
   arguments.Flag("reflection", &reflection, "whether tools may ask which services there are; unset: yes");
   arguments.Flag("grace", &grace, "time to finish what is admitted after SIGTERM, at most 1h", {0, 3600});

@@ -3,9 +3,11 @@
 #include <algorithm>
 
 #include "absl/log/check.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "engine/base/status.h"
+#include "engine/text/tokenizer.h"
 #include "google/protobuf/util/json_util.h"
 
 namespace heed {
@@ -36,7 +38,8 @@ int Fail(Terminal& terminal, const absl::Status& status) {
 }
 
 int FailUsage(Terminal& terminal, std::string_view command, const absl::Status& status) {
-  terminal.err << "heed " << command << ": " << status.message() << "\n`heed help " << command << "` lists its flags\n";
+  terminal.err << "heed " << command << ": " << status.message() << "\n`heed help " << command
+               << "` lists its flags\n";
   return kUsage;
 }
 
@@ -57,14 +60,16 @@ Progress::Progress(Terminal& terminal, std::string_view unit)
     : terminal_(terminal), unit_(unit), begin_nanos_(absl::GetCurrentTimeNanos()) {}
 
 Progress::~Progress() {
-  if (count_ > 0 && terminal_.err_is_screen && !terminal_.out_is_screen) terminal_.err << "\r\x1b[K" << std::flush;
+  if (count_ > 0 && terminal_.err_is_screen && !terminal_.out_is_screen)
+    terminal_.err << "\r\x1b[K" << std::flush;
 }
 
 void Progress::Add(int64_t count) {
   count_ += count;
   if (!terminal_.err_is_screen || terminal_.out_is_screen) return;
   const double seconds = 1e-9 * static_cast<double>(absl::GetCurrentTimeNanos() - begin_nanos_);
-  terminal_.err << absl::StrFormat("\r%d %s, %.0f a second\x1b[K", count_, unit_, count_ / std::max(seconds, 1e-3))
+  terminal_.err << absl::StrFormat("\r%d %s, %.0f a second\x1b[K", count_, unit_,
+                                   count_ / std::max(seconds, 1e-3))
                 << std::flush;
 }
 
@@ -87,6 +92,11 @@ std::string OneLine(std::string_view utf8, int64_t limit) {
     line += control ? ' ' : c;
   }
   return line;
+}
+
+std::string Quoted(std::string_view bytes) {
+  const absl::string_view text(bytes.data(), bytes.size());
+  return Cat("\"", ValidUtf8(bytes) ? absl::Utf8SafeCEscape(text) : absl::CHexEscape(text), "\"");
 }
 
 }  // namespace heed

@@ -15,10 +15,10 @@
 
 namespace heed {
 
-inline constexpr int kDone = 0;          // exit statuses
-inline constexpr int kFailed = 1;        // a call, a file, or one input of many
-inline constexpr int kUsage = 2;         // the command line itself is wrong
-inline constexpr int kInterrupted = 130; // Ctrl-C, as shells say it
+inline constexpr int kDone = 0;           // exit statuses
+inline constexpr int kFailed = 1;         // a call, a file, or one input of many
+inline constexpr int kUsage = 2;          // the command line itself is wrong
+inline constexpr int kInterrupted = 130;  // Ctrl-C, as shells say it
 
 // Answers go to `out`, everything else to `err`.
 struct Terminal {
@@ -34,14 +34,15 @@ struct Terminal {
 };
 
 // Says on `err` what went wrong, and gives the exit status for it.
-int Fail(Terminal& terminal, const absl::Status& status);         // here: a file, a folder
+int Fail(Terminal& terminal, const absl::Status& status);  // here: a file, a folder
 int FailUsage(Terminal& terminal, std::string_view command, const absl::Status& status);
-int FailCall(Terminal& terminal, const absl::Status& status);     // a call: with its code, and what may help
+int FailCall(Terminal& terminal, const absl::Status& status);  // a call: with its code, and what may help
 
 // The exit status of a command that has written all it had: kFailed if `out` has not taken it (a full disk).
 int Finish(Terminal& terminal, int status);
 
-// A line "N inputs, M a second" on `err` that is written over and over, where a person sees it and answers go elsewhere.
+// A line "N inputs, M a second" on `err` that is written over and over, where a person sees it and answers go
+// elsewhere.
 class Progress {
  public:
   Progress(Terminal& terminal, std::string_view unit);
@@ -60,6 +61,9 @@ std::string ToJson(const google::protobuf::Message& message);
 
 // At most `limit` characters of the text, what a terminal would obey (control characters) as spaces.
 std::string OneLine(std::string_view utf8, int64_t limit = 100);
+
+// A token's bytes in quotes, readable: what a terminal would obey, and what is no whole character, escaped.
+std::string Quoted(std::string_view bytes);
 
 }  // namespace heed
 

@@ -2,7 +2,6 @@
 
 #include <cerrno>
 #include <cstring>
-#include <iterator>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -39,7 +38,8 @@ absl::StatusOr<std::optional<Text>> Texts::One() {
       text.where = unit_ == Unit::kLine ? Cat(name_, ":", line_) : name_;
       break;
     }
-    if (stream_ != nullptr && stream_->bad()) return absl::DataLossError(Cat(name_, ": ", std::strerror(errno)));
+    if (stream_ != nullptr && stream_->bad())
+      return absl::DataLossError(Cat(name_, ": ", std::strerror(errno)));
     stream_ = nullptr;
     if (next_ == sources_.size()) return std::nullopt;
     const Source& source = sources_[next_++];
@@ -69,18 +69,23 @@ absl::Status Texts::Open(const std::string& name) {
   return absl::OkStatus();
 }
 
-// False at the end of the stream. The last line may lack its line end; a file may be empty and still be one text.
+// False at the end of the stream. The last line may lack its line end; a file may be empty and still be one
+// text.
 bool Texts::Read(std::string* text) {
   if (unit_ == Unit::kLine) {
     if (!std::getline(*stream_, *text)) return false;
   } else {
-    if (line_ > 0) return false;
-    text->assign(std::istreambuf_iterator<char>(*stream_), {});
-    if (stream_->bad()) return false;
-    if (text->ends_with('\n')) text->pop_back();
+    if (line_ > 0 || !ReadFile(text)) return false;
   }
   if (text->ends_with('\r')) text->pop_back();
   return true;
+}
+
+// By lines, since a stream's own functions are those that do not throw where a file cannot be read.
+bool Texts::ReadFile(std::string* text) {
+  std::string_view gap = "";
+  for (std::string line; std::getline(*stream_, line); gap = "\n") *text += Cat(gap, line);
+  return !stream_->bad();
 }
 
 bool AbslParseFlag(absl::string_view text, Reading* reading, std::string* error) {
@@ -104,7 +109,8 @@ absl::Status ToInput(const Text& text, Reading reading, v1::Input* input) {
   }
   if (reading == Reading::kPair) {
     const std::vector<std::string> parts = absl::StrSplit(text.text, '\t');
-    if (parts.size() != 2) return Invalid(text.where, ": a pair is two texts with a tab between, found ", parts.size());
+    if (parts.size() != 2)
+      return Invalid(text.where, ": a pair is two texts with a tab between, found ", parts.size());
     input->mutable_pair()->set_first(parts[0]);
     input->mutable_pair()->set_second(parts[1]);
     return absl::OkStatus();

@@ -1,5 +1,5 @@
-// The texts of a command: its arguments, then its files, or standard input where there is neither. Read as they are needed,
-// so that a file may be longer than memory and a pipe may go on for ever.
+// The texts of a command: its arguments, then its files, or standard input where there is neither. Read as
+// they are needed, so that a file may be longer than memory and a pipe may go on for ever.
 #ifndef HEED_CLIENT_CLI_TEXTS_H_
 #define HEED_CLIENT_CLI_TEXTS_H_
 
@@ -30,10 +30,11 @@ enum class Unit {
 class Texts {
  public:
   // The argument or file "-" is standard input.
-  Texts(const std::vector<std::string>& arguments, const std::vector<std::string>& files, Unit unit, Terminal& terminal);
+  Texts(const std::vector<std::string>& arguments, const std::vector<std::string>& files, Unit unit,
+        Terminal& terminal);
 
-  // The next texts, at most `most`; none at the end. Someone who types gets an answer to each line: then they come singly.
-  // An error names the file, and the line that is not valid UTF-8.
+  // The next texts, at most `most`; none at the end. Someone who types gets an answer to each line: then they
+  // come singly. An error names the file, and the line that is not valid UTF-8.
   absl::StatusOr<std::vector<Text>> Next(size_t most);
 
  private:
@@ -44,12 +45,13 @@ class Texts {
   absl::StatusOr<std::optional<Text>> One();
   absl::Status Open(const std::string& name);
   bool Read(std::string* text);
+  bool ReadFile(std::string* text);
 
   Unit unit_;
   Terminal& terminal_;
   std::vector<Source> sources_;
-  size_t next_ = 0;                // of sources_
-  std::istream* stream_ = nullptr; // the file being read: file_ or standard input
+  size_t next_ = 0;                 // of sources_
+  std::istream* stream_ = nullptr;  // the file being read: file_ or standard input
   std::ifstream file_;
   std::string name_;
   int64_t line_ = 0;

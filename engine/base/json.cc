@@ -1,7 +1,5 @@
 #include "engine/base/json.h"
 
-#include <cmath>
-
 #include "absl/strings/str_join.h"
 #include "engine/base/status.h"
 

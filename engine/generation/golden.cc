@@ -54,7 +54,8 @@ SamplingOptions ReadOptions(JsonFields& fields) {
 }
 
 // What the case's options make of the row, and what they should.
-absl::StatusOr<double> LargestDifference(const std::vector<double>& found, const std::vector<float>& expected) {
+absl::StatusOr<double> LargestDifference(const std::vector<double>& found,
+                                         const std::vector<float>& expected) {
   double largest = 0;
   for (size_t i = 0; i < found.size(); ++i) {
     if ((static_cast<float>(found[i]) > 0) != (expected[i] > 0)) {
@@ -69,7 +70,8 @@ absl::StatusOr<double> LargestDifference(const std::vector<double>& found, const
 absl::StatusOr<double> Check(JsonFields& fields, const WeightScope& tensors, int index) {
   const std::string row = fields.String("row", "");
   JsonFields inner(fields.Raw("options"), fields.where() + ".options");
-  const std::vector<int32_t> prompt = ReadIds(fields, "prompt_ids"), generated = ReadIds(fields, "generated_ids");
+  const std::vector<int32_t> prompt = ReadIds(fields, "prompt_ids"),
+                             generated = ReadIds(fields, "generated_ids");
   Sampler sampler(ReadOptions(inner), ReadIds(inner, "eos_token_id"), prompt, /*stream=*/0);
   RETURN_IF_ERROR(inner.Finish());
   RETURN_IF_ERROR(fields.Finish());

@@ -1,5 +1,5 @@
-// Golden cases of sampling: FOLDER/{cases.json, cases.safetensors}, options with rows of logits and the probabilities after
-// them: within 1e-5, and the same tokens left.
+// Golden cases of sampling: FOLDER/{cases.json, cases.safetensors}, options with rows of logits and the
+// probabilities after them: within 1e-5, and the same tokens left.
 #ifndef HEED_ENGINE_GENERATION_GOLDEN_H_
 #define HEED_ENGINE_GENERATION_GOLDEN_H_
 

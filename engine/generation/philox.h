@@ -1,5 +1,5 @@
-// Philox 4x32-10 (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3"): ten rounds that turn a counter and a
-// key into four random words. There is no state: who knows the counter knows the number.
+// Philox 4x32-10 (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3"): ten rounds that turn a
+// counter and a key into four random words. There is no state: who knows the counter knows the number.
 #ifndef HEED_ENGINE_GENERATION_PHILOX_H_
 #define HEED_ENGINE_GENERATION_PHILOX_H_
 

@@ -1,20 +1,24 @@
-// In double, as the definition is (oracle/reference/sampling.py); its functions and ours have the same names. The row is
-// read a few times, but what is sorted is only what may stay.
+// In double, as the definition is (oracle/reference/sampling.py); its functions and ours have the same names.
+// The row is read a few times, but what is sorted is only what may stay.
 #include "engine/generation/sampling.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <numeric>
 
 #include "engine/base/status.h"
 #include "engine/generation/philox.h"
+#include "engine/ops/exp.h"
 #include "engine/ops/rows.h"
 
 namespace heed {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kLargest =
+    std::numeric_limits<double>::max();  // what a tiny penalty makes of a logit is no more
 constexpr size_t kMaxBiases = 1024;
 constexpr int32_t kMaxTopLogprobs = 20;
 
@@ -34,8 +38,11 @@ bool LowerId(const Candidate& a, const Candidate& b) { return a.id < b.id; }
 double Softmax(Candidates& candidates) {
   double largest = -kInfinity, sum = 0;
   for (const Candidate& c : candidates) largest = std::max(largest, c.x);
-  for (Candidate& c : candidates) sum += c.p = std::exp(c.x - largest);
-  for (Candidate& c : candidates) c.p /= sum;
+  std::vector<double> terms(candidates.size());
+  for (size_t i = 0; i < terms.size(); ++i) terms[i] = candidates[i].x - largest;
+  Exp(terms.data(), std::ssize(terms));
+  for (double term : terms) sum += term;
+  for (size_t i = 0; i < terms.size(); ++i) candidates[i].p = terms[i] / sum;
   return largest + std::log(sum);
 }
 
@@ -58,7 +65,8 @@ double KthLargest(const std::vector<double>& numbers, size_t k) {
   return kth;
 }
 
-// Goes through the candidates, the least first, until their sum of p reaches `mass`: the last one. Leaves a heap.
+// Goes through the candidates, the least first, until their sum of p reaches `mass`: the last one. Leaves a
+// heap.
 Candidate LastUntil(Candidates& candidates, double mass) {
   const auto greater = [](const Candidate& a, const Candidate& b) { return b < a; };
   std::make_heap(candidates.begin(), candidates.end(), greater);
@@ -82,12 +90,26 @@ void TypicalP(Candidates& candidates, double mass) {
   std::sort(candidates.begin(), candidates.end(), LowerId);
 }
 
+// A share such that the tokens with at least this much have more than `mass` together: a power of two, the
+// largest.
+double SufficientShare(const Candidates& candidates, double mass) {
+  constexpr int kPowers = 64;
+  std::array<double, kPowers> sums{};  // of the shares of 2^-i to 2 * 2^-i
+  for (const Candidate& c : candidates) {
+    if (c.p >= 0x1p-63) sums[-std::ilogb(c.p)] += c.p;
+  }
+  double sum = -1e-9;  // to be safe from rounding
+  for (int i = 0; i < kPowers; ++i) {
+    sum += sums[i];
+    if (sum > mass) return std::ldexp(1, -i);
+  }
+  return 0;
+}
+
 void TopP(Candidates& candidates, double mass) {
   Softmax(candidates);
-  // What has less than (1 - mass) / n comes to less than 1 - mass in all, so the sum is reached before it. Half of that, to
-  // be safe from rounding.
-  const double rare = (1 - mass) / (2.0 * static_cast<double>(candidates.size()));
-  std::erase_if(candidates, [&](const Candidate& c) { return c.p < rare; });
+  const double share = SufficientShare(candidates, mass);
+  std::erase_if(candidates, [&](const Candidate& c) { return c.p < share; });
   for (Candidate& c : candidates) c.key = -c.p;
   const Candidate last = LastUntil(candidates, mass);
   std::erase_if(candidates, [&](const Candidate& c) { return last < c; });
@@ -111,6 +133,7 @@ absl::StatusOr<Candidates> Distribution(std::vector<double> x, const SamplingOpt
   const bool some = options.top_k > 0 && options.top_k < std::ssize(x);
   const double least = some ? KthLargest(x, options.top_k) : -kInfinity;
   Candidates candidates;
+  candidates.reserve(some ? options.top_k : x.size());
   for (size_t i = 0; i < x.size(); ++i) {
     if (x[i] >= least && x[i] > -kInfinity) candidates.push_back({static_cast<int32_t>(i), x[i]});
   }
@@ -173,7 +196,8 @@ absl::Status CheckNumber(std::string_view field, Float value, const Limits& limi
   if (!Plain(value)) return Invalid(field, ": ", value, " is not a plain number");
   if (value < limits.min) return Invalid(field, ": ", value, " is below ", limits.min);
   if (value > limits.max) return Invalid(field, ": ", value, " is above ", limits.max);
-  if (limits.without_min && value == limits.min) return Invalid(field, ": ", value, " is not above ", limits.min);
+  if (limits.without_min && value == limits.min)
+    return Invalid(field, ": ", value, " is not above ", limits.min);
   return absl::OkStatus();
 }
 
@@ -182,7 +206,8 @@ absl::Status CheckBias(const SamplingOptions& options, int64_t vocab_size) {
     return Invalid("sampling.logit_bias: ", options.logit_bias.size(), " entries are above ", kMaxBiases);
   }
   for (const auto& [id, bias] : options.logit_bias) {
-    if (id < 0 || id >= vocab_size) return Invalid("sampling.logit_bias: id ", id, " is not in [0, ", vocab_size, ")");
+    if (id < 0 || id >= vocab_size)
+      return Invalid("sampling.logit_bias: id ", id, " is not in [0, ", vocab_size, ")");
     RETURN_IF_ERROR(CheckNumber(Cat("sampling.logit_bias[", id, "]"), bias, {-100, 100}));
   }
   return absl::OkStatus();
@@ -216,7 +241,8 @@ double UniformAt(uint64_t seed, uint64_t stream, uint64_t index) {
   return static_cast<double>((uint64_t{words[1]} << 32 | words[0]) >> 11) * 0x1p-53;
 }
 
-Sampler::Sampler(SamplingOptions options, std::vector<int32_t> eos_token_ids, std::span<const int32_t> prompt, uint64_t stream)
+Sampler::Sampler(SamplingOptions options, std::vector<int32_t> eos_token_ids, std::span<const int32_t> prompt,
+                 uint64_t stream)
     : options_(std::move(options)), eos_(std::move(eos_token_ids)), stream_(stream) {
   for (int32_t id : prompt) seen_[id] = 0;
 }
@@ -232,7 +258,8 @@ std::vector<double> Sampler::Penalised(std::span<const float> logits) const {
   std::vector<double> x(logits.begin(), logits.end());
   for (const auto& [id, bias] : options_.logit_bias) x[id] += bias;
   for (const auto& [id, count] : seen_) {
-    x[id] = x[id] < 0 ? x[id] * options_.repetition_penalty : x[id] / options_.repetition_penalty;
+    x[id] = x[id] < 0 ? x[id] * options_.repetition_penalty
+                      : std::min(x[id] / options_.repetition_penalty, kLargest);
     if (count > 0) x[id] -= options_.presence_penalty + count * options_.frequency_penalty;
   }
   if (TooShort()) {

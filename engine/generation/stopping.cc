@@ -45,7 +45,8 @@ absl::Status Validate(const StopOptions& options, int64_t vocab_size) {
   if (options.max_tokens < 1) return Invalid("stopping.max_tokens: ", options.max_tokens, " is below 1");
   for (size_t i = 0; i < options.stop_tokens.size(); ++i) {
     const int32_t id = options.stop_tokens[i];
-    if (id < 0 || id >= vocab_size) return Invalid("stopping.stop_tokens[", i, "]: ", id, " is not in [0, ", vocab_size, ")");
+    if (id < 0 || id >= vocab_size)
+      return Invalid("stopping.stop_tokens[", i, "]: ", id, " is not in [0, ", vocab_size, ")");
   }
   if (options.stop_strings.size() > kMaxStops) {
     return Invalid("stopping.stop: ", options.stop_strings.size(), " strings are above ", kMaxStops);
@@ -53,7 +54,8 @@ absl::Status Validate(const StopOptions& options, int64_t vocab_size) {
   for (size_t i = 0; i < options.stop_strings.size(); ++i) {
     const std::string& stop = options.stop_strings[i];
     if (stop.empty()) return Invalid("stopping.stop[", i, "] is empty");
-    if (stop.size() > kMaxStopBytes) return Invalid("stopping.stop[", i, "]: ", stop.size(), " bytes are above ", kMaxStopBytes);
+    if (stop.size() > kMaxStopBytes)
+      return Invalid("stopping.stop[", i, "]: ", stop.size(), " bytes are above ", kMaxStopBytes);
     if (!ValidUtf8(stop)) return Invalid("stopping.stop[", i, "] is not valid UTF-8");
   }
   return absl::OkStatus();

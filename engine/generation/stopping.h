@@ -12,22 +12,24 @@
 namespace heed {
 
 struct StopOptions {
-  int32_t max_tokens = 0;                // at least 1
-  std::vector<int32_t> stop_tokens;      // end the text beside the model's own end tokens
-  std::vector<std::string> stop_strings; // at most 16, each 1..256 bytes of UTF-8
-  bool include_stop = false;             // the stop string (or end token's text) is part of the text
-  bool ignore_eos = false;               // the model's own end tokens do not end the text
+  int32_t max_tokens = 0;                 // at least 1
+  std::vector<int32_t> stop_tokens;       // end the text beside the model's own end tokens
+  std::vector<std::string> stop_strings;  // at most 16, each 1..256 bytes of UTF-8
+  bool include_stop = false;              // the stop string (or end token's text) is part of the text
+  bool ignore_eos = false;                // the model's own end tokens do not end the text
 };
 
 absl::Status Validate(const StopOptions& options, int64_t vocab_size);
 
-// Lets text through and holds back what may be the beginning of a stop string. One text, one thread at a time.
+// Lets text through and holds back what may be the beginning of a stop string. One text, one thread at a
+// time.
 class StopStrings {
  public:
   StopStrings(std::vector<std::string> stops, bool include_stop);
-  // Takes a piece; gives the text that may be shown now (whole UTF-8 characters if pieces are). After a match: the text
-  // up to the match (with it, if include_stop), matched() is true, and further pieces give nothing. Of several matches the
-  // one that is complete first wins, of these the longest: the same however the text is cut into pieces.
+  // Takes a piece; gives the text that may be shown now (whole UTF-8 characters if pieces are). After a
+  // match: the text up to the match (with it, if include_stop), matched() is true, and further pieces give
+  // nothing. Of several matches the one that is complete first wins, of these the longest: the same however
+  // the text is cut into pieces.
   std::string Add(std::string_view piece);
   // What was held back, when no more text comes.
   std::string Finish();

@@ -32,14 +32,16 @@ bool StandsAlone(CharSpan text, size_t begin, size_t end) {
 
 }  // namespace
 
-absl::StatusOr<std::vector<AddedToken>> ReadAddedTokens(const Json& list, const std::string& where, Vocabulary& vocabulary) {
+absl::StatusOr<std::vector<AddedToken>> ReadAddedTokens(const Json& list, const std::string& where,
+                                                        Vocabulary& vocabulary) {
   std::vector<AddedToken> tokens;
   if (list.is_null()) return tokens;
   if (!list.is_array()) return Invalid(where, " is not a list");
   std::unordered_set<std::string> seen;
   for (const Json& item : list) {
     ASSIGN_OR_RETURN(AddedToken token, ReadAddedToken(item, Cat(where, "[", tokens.size(), "]")));
-    if (!seen.insert(token.content).second) return Invalid(where, ": ", Shown(token.content), " appears twice");
+    if (!seen.insert(token.content).second)
+      return Invalid(where, ": ", Shown(token.content), " appears twice");
     vocabulary.Add(token.content, token.id);
     tokens.push_back(std::move(token));
   }
@@ -56,7 +58,8 @@ absl::Status AddedTokenFinder::Add(const AddedToken& token, const Normalizer* no
     if (added) ends_.push_back(-1);
     node = edge->second;
   }
-  if (ends_[node] < 0) ends_[node] = static_cast<int32_t>(tokens_.size());  // of two that became equal, the first
+  if (ends_[node] < 0)
+    ends_[node] = static_cast<int32_t>(tokens_.size());  // of two that became equal, the first
   tokens_.push_back(token);
   return absl::OkStatus();
 }

@@ -1,5 +1,5 @@
-// Tokens that are found in the text before anything else happens to it: "[MASK]", "<|endoftext|>". Some are looked for in
-// the text as it came, some (normalized) after normalisation.
+// Tokens that are found in the text before anything else happens to it: "[MASK]", "<|endoftext|>". Some are
+// looked for in the text as it came, some (normalized) after normalisation.
 #ifndef HEED_ENGINE_TEXT_ADDED_TOKENS_H_
 #define HEED_ENGINE_TEXT_ADDED_TOKENS_H_
 
@@ -20,15 +20,16 @@ namespace heed {
 struct AddedToken {
   int32_t id = 0;
   std::string content;
-  bool single_word = false;       // only where no word character touches it
-  bool lstrip = false;            // takes the spaces before it
-  bool rstrip = false;            // takes the spaces after it
-  bool normalized = false;        // is looked for in normalised text, itself normalised
-  bool special = false;           // is left out when decoding without special tokens
+  bool single_word = false;  // only where no word character touches it
+  bool lstrip = false;       // takes the spaces before it
+  bool rstrip = false;       // takes the spaces after it
+  bool normalized = false;   // is looked for in normalised text, itself normalised
+  bool special = false;      // is left out when decoding without special tokens
 };
 
 // The list `added_tokens` of tokenizer.json, each token put into the vocabulary too.
-absl::StatusOr<std::vector<AddedToken>> ReadAddedTokens(const Json& list, const std::string& where, Vocabulary& vocabulary);
+absl::StatusOr<std::vector<AddedToken>> ReadAddedTokens(const Json& list, const std::string& where,
+                                                        Vocabulary& vocabulary);
 
 // Finds tokens in text: the leftmost, of these the longest. Time is linear in the text.
 class AddedTokenFinder {
@@ -45,7 +46,9 @@ class AddedTokenFinder {
 
  private:
   const AddedToken* LongestAt(CharSpan text, size_t at, size_t* end) const;
-  static uint64_t Edge(int32_t node, char32_t code) { return uint64_t{static_cast<uint32_t>(node)} << 32 | code; }
+  static uint64_t Edge(int32_t node, char32_t code) {
+    return uint64_t{static_cast<uint32_t>(node)} << 32 | code;
+  }
 
   std::vector<AddedToken> tokens_;
   std::unordered_map<uint64_t, int32_t> edges_;  // a trie: (node, character) -> node; 0 is the root

@@ -15,7 +15,8 @@ class BytesTokenizer : public Tokenizer {
     if (pair) return Invalid("tokenizer \"bytes\" has no form for pairs");
     if (!ValidUtf8(text)) return Invalid("the text is not valid UTF-8");
     Encoding encoding;
-    const size_t count = options.max_length == 0 ? text.size() : std::min<size_t>(text.size(), options.max_length);
+    const size_t count =
+        options.max_length == 0 ? text.size() : std::min<size_t>(text.size(), options.max_length);
     int32_t character = -1;
     for (char byte : text.substr(0, count)) {
       if ((byte & 0xc0) != 0x80) ++character;

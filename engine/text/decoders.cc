@@ -32,8 +32,17 @@ class WordPiece : public Decoder {
  private:
   // English punctuation, joined to the word before it.
   static void CleanUp(std::string& token) {
-    for (const auto& [from, to] : {std::pair{" .", "."}, {" ?", "?"}, {" !", "!"}, {" ,", ","}, {" ' ", "'"}, {" n't", "n't"},
-                                   {" 'm", "'m"}, {" do not", " don't"}, {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}}) {
+    for (const auto& [from, to] : {std::pair{" .", "."},
+                                   {" ?", "?"},
+                                   {" !", "!"},
+                                   {" ,", ","},
+                                   {" ' ", "'"},
+                                   {" n't", "n't"},
+                                   {" 'm", "'m"},
+                                   {" do not", " don't"},
+                                   {" 's", "'s"},
+                                   {" 've", "'ve"},
+                                   {" 're", "'re"}}) {
       absl::StrReplaceAll({{from, to}}, &token);
     }
   }

@@ -11,10 +11,12 @@ namespace {
 constexpr char kCases[] = "cases.json";
 constexpr int64_t kMaxCasesBytes = 64 << 20;
 
-// One case, its results compared one by one with what is expected; the first difference is the case's problem.
+// One case, its results compared one by one with what is expected; the first difference is the case's
+// problem.
 class Case {
  public:
-  Case(const Tokenizer& tokenizer, JsonFields& fields, std::string name) : tokenizer_(tokenizer), fields_(fields) {
+  Case(const Tokenizer& tokenizer, JsonFields& fields, std::string name)
+      : tokenizer_(tokenizer), fields_(fields) {
     result_.name = std::move(name);
   }
 
@@ -71,7 +73,8 @@ class Case {
   }
 
   void Differs(std::string_view what, const Json& found, const Json& expected) {
-    if (result_.problem.empty()) result_.problem = Cat(what, ": ", Shown(found), " instead of ", Shown(expected));
+    if (result_.problem.empty())
+      result_.problem = Cat(what, ": ", Shown(found), " instead of ", Shown(expected));
   }
 
   const Tokenizer& tokenizer_;

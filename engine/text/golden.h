@@ -1,4 +1,5 @@
-// Golden cases of tokenizers: FOLDER/{tokenizer.json, cases.json}, which must agree in every id, offset and byte.
+// Golden cases of tokenizers: FOLDER/{tokenizer.json, cases.json}, which must agree in every id, offset and
+// byte.
 #ifndef HEED_ENGINE_TEXT_GOLDEN_H_
 #define HEED_ENGINE_TEXT_GOLDEN_H_
 
@@ -10,7 +11,8 @@
 
 namespace heed {
 
-// All cases of a folder, "c0" the first. An error if the folder cannot be read; a case that disagrees is a problem of it.
+// All cases of a folder, "c0" the first. An error if the folder cannot be read; a case that disagrees is a
+// problem of it.
 absl::StatusOr<std::vector<GoldenResult>> CheckTokenizerCases(const std::string& folder);
 
 }  // namespace heed

@@ -1,5 +1,6 @@
-// Each does to characters and to their origins what Hugging Face's tokenizers does: a change is a list of new characters,
-// each of which takes the place of old ones or comes in addition; what comes in addition has its predecessor's origin.
+// Each does to characters and to their origins what Hugging Face's tokenizers does: a change is a list of new
+// characters, each of which takes the place of old ones or comes in addition; what comes in addition has its
+// predecessor's origin.
 #include "engine/text/normalizers.h"
 
 #include <utf8proc.h>
@@ -51,7 +52,8 @@ void SortMarks(std::vector<Change>& changes) {
 
 // Canonical decomposition, or compatibility's.
 std::vector<Change> Decompose(const Chars& text, bool compatibility) {
-  const auto options = static_cast<utf8proc_option_t>(UTF8PROC_DECOMPOSE | (compatibility ? UTF8PROC_COMPAT : 0));
+  const auto options =
+      static_cast<utf8proc_option_t>(UTF8PROC_DECOMPOSE | (compatibility ? UTF8PROC_COMPAT : 0));
   std::vector<Change> changes;
   changes.reserve(text.size());
   for (const Char& c : text) {
@@ -72,7 +74,8 @@ char32_t Composed(char32_t first, char32_t second) {
   return utf8proc_normalize_utf32(pair, 2, options) == 1 ? static_cast<char32_t>(pair[0]) : 0;
 }
 
-// Canonical composition (Unicode 3.11, D117): each character joins the last starter unless one between them blocks it.
+// Canonical composition (Unicode 3.11, D117): each character joins the last starter unless one between them
+// blocks it.
 std::vector<Change> Compose(const std::vector<Change>& decomposed) {
   std::vector<Change> composed;
   composed.reserve(decomposed.size());
@@ -80,7 +83,8 @@ std::vector<Change> Compose(const std::vector<Change>& decomposed) {
   int blocking = -1;  // the class of the last mark after the starter that did not join
   for (const Change& c : decomposed) {
     const int combining = CombiningClass(c.code);
-    const char32_t joined = starter >= 0 && blocking < combining ? Composed(composed[starter].code, c.code) : 0;
+    const char32_t joined =
+        starter >= 0 && blocking < combining ? Composed(composed[starter].code, c.code) : 0;
     if (joined != 0) {
       composed[starter] = {joined, composed[starter].change + c.change - 1};
       continue;
@@ -201,7 +205,8 @@ Made NewSequence(JsonFields& fields) {
   RETURN_IF_ERROR(fields.Finish());
   std::vector<std::unique_ptr<const Normalizer>> stages;
   for (const Json& item : list) {
-    ASSIGN_OR_RETURN(auto stage, NewNormalizer(item, Cat(fields.where(), ".normalizers[", stages.size(), "]")));
+    ASSIGN_OR_RETURN(auto stage,
+                     NewNormalizer(item, Cat(fields.where(), ".normalizers[", stages.size(), "]")));
     if (stage == nullptr) return Invalid(fields.where(), ".normalizers[", stages.size(), "] is null");
     stages.push_back(std::move(stage));
   }

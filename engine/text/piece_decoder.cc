@@ -1,6 +1,6 @@
-// Every step decodes the last few tokens anew and gives what has been added since. What the next tokens may change waits:
-// U+FFFD at the end, which may be the first bytes of a character. Few tokens are kept: the older ones are let go as soon
-// as the text without them, if there is any, ends as the text with them.
+// Every step decodes the last few tokens anew and gives what has been added since. What the next tokens may
+// change waits: U+FFFD at the end, which may be the first bytes of a character. Few tokens are kept: the
+// older ones are let go as soon as the text without them, if there is any, ends as the text with them.
 #include <algorithm>
 
 #include "engine/text/tokenizer.h"
@@ -8,14 +8,15 @@
 namespace heed {
 namespace {
 
-constexpr size_t kContext = 8;   // tokens kept when older ones are let go
-constexpr size_t kWindow = 24;   // tokens that are decoded at most, where the decoder allows
-constexpr int kUnfinished = 3;   // bytes of a character that lacks one
+constexpr size_t kContext = 8;  // tokens kept when older ones are let go
+constexpr size_t kWindow = 24;  // tokens that are decoded at most, where the decoder allows
+constexpr int kUnfinished = 3;  // bytes of a character that lacks one
 constexpr std::string_view kReplacement = "\xef\xbf\xbd";  // U+FFFD
 
 // The beginning of the text that no later token changes.
 size_t CertainBytes(std::string_view text) {
-  for (int i = 0; i < kUnfinished && text.ends_with(kReplacement); ++i) text.remove_suffix(kReplacement.size());
+  for (int i = 0; i < kUnfinished && text.ends_with(kReplacement); ++i)
+    text.remove_suffix(kReplacement.size());
   return text.size();
 }
 
@@ -26,7 +27,8 @@ void DropLastCharacter(std::string& text) {
 
 }  // namespace
 
-PieceDecoder::PieceDecoder(const Tokenizer& tokenizer, std::span<const int32_t> prompt, bool skip_special_tokens)
+PieceDecoder::PieceDecoder(const Tokenizer& tokenizer, std::span<const int32_t> prompt,
+                           bool skip_special_tokens)
     : tokenizer_(&tokenizer),
       skip_special_tokens_(skip_special_tokens),
       tokens_(prompt.end() - std::min(prompt.size(), kContext), prompt.end()),

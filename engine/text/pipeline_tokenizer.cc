@@ -142,7 +142,8 @@ void PipelineTokenizer::TokenizeWord(CharSpan text, Tokens& tokens) const {
   for (size_t i = 0; i < words.size(); ++i) model_->Tokenize(words[i], tokens);
 }
 
-absl::StatusOr<Encoding> PipelineTokenizer::Encode(std::string_view text, std::optional<std::string_view> pair,
+absl::StatusOr<Encoding> PipelineTokenizer::Encode(std::string_view text,
+                                                   std::optional<std::string_view> pair,
                                                    const EncodeOptions& options) const {
   ASSIGN_OR_RETURN(Tokens first, Tokenize(text));
   Tokens second;
@@ -153,7 +154,8 @@ absl::StatusOr<Encoding> PipelineTokenizer::Encode(std::string_view text, std::o
   if (options.max_length > 0) {
     const int64_t special = options.add_special_tokens ? post_processor_->SpecialTokens(pair.has_value()) : 0;
     if (options.max_length < special) {
-      return Invalid("max_length ", options.max_length, " is below the ", special, " special tokens of every input");
+      return Invalid("max_length ", options.max_length, " is below the ", special,
+                     " special tokens of every input");
     }
     Truncate(first, other, options.max_length - special);
   }

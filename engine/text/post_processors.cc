@@ -53,7 +53,8 @@ class TemplateProcessing : public PostProcessor {
 using SpecialIds = std::map<std::string, std::vector<int32_t>>;
 
 // The map `special_tokens`: the name that templates use, and the ids that it stands for.
-absl::StatusOr<SpecialIds> ReadSpecialTokens(const Json& json, const std::string& where, const Vocabulary& vocabulary) {
+absl::StatusOr<SpecialIds> ReadSpecialTokens(const Json& json, const std::string& where,
+                                             const Vocabulary& vocabulary) {
   if (!json.is_object()) return Invalid(where, " is not an object");
   SpecialIds special;
   for (const auto& [name, entry] : json.items()) {
@@ -92,7 +93,8 @@ absl::StatusOr<Piece> ReadPiece(const Json& json, const std::string& where, cons
 }
 
 // Each text must stand in its template exactly once.
-absl::StatusOr<Template> ReadTemplate(const Json& json, const std::string& where, int texts, const SpecialIds& special) {
+absl::StatusOr<Template> ReadTemplate(const Json& json, const std::string& where, int texts,
+                                      const SpecialIds& special) {
   if (!json.is_array()) return Invalid(where, " is not a list");
   Template pieces;
   for (const Json& item : json) {
@@ -100,7 +102,8 @@ absl::StatusOr<Template> ReadTemplate(const Json& json, const std::string& where
     pieces.push_back(std::move(piece));
   }
   auto count = [&](Piece::Kind kind) {
-    return std::count_if(pieces.begin(), pieces.end(), [&](const Piece& piece) { return piece.kind == kind; });
+    return std::count_if(pieces.begin(), pieces.end(),
+                         [&](const Piece& piece) { return piece.kind == kind; });
   };
   if (count(Piece::kFirst) != 1 || count(Piece::kSecond) != texts - 1) {
     return Invalid(where, " does not hold ", texts == 1 ? "A once and no B" : "A and B once each");
@@ -110,7 +113,8 @@ absl::StatusOr<Template> ReadTemplate(const Json& json, const std::string& where
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<const PostProcessor>> NewPostProcessor(const Json& json, const std::string& where,
+absl::StatusOr<std::unique_ptr<const PostProcessor>> NewPostProcessor(const Json& json,
+                                                                      const std::string& where,
                                                                       const Vocabulary& vocabulary) {
   if (json.is_null()) {
     return std::make_unique<TemplateProcessing>(Template{{Piece::kFirst, 0}},
@@ -126,7 +130,8 @@ absl::StatusOr<std::unique_ptr<const PostProcessor>> NewPostProcessor(const Json
   const Json& pair = fields.Raw("pair");
   const Json& tokens = fields.Raw("special_tokens");
   RETURN_IF_ERROR(fields.Finish());
-  ASSIGN_OR_RETURN(const SpecialIds special, ReadSpecialTokens(tokens, where + ".special_tokens", vocabulary));
+  ASSIGN_OR_RETURN(const SpecialIds special,
+                   ReadSpecialTokens(tokens, where + ".special_tokens", vocabulary));
   ASSIGN_OR_RETURN(Template one, ReadTemplate(single, where + ".single", 1, special));
   ASSIGN_OR_RETURN(Template two, ReadTemplate(pair, where + ".pair", 2, special));
   return std::make_unique<TemplateProcessing>(std::move(one), std::move(two));

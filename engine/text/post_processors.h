@@ -26,7 +26,8 @@ class PostProcessor {
 };
 
 // As tokenizer.json describes it; for null, one that adds nothing and calls the second text of a pair type 1.
-absl::StatusOr<std::unique_ptr<const PostProcessor>> NewPostProcessor(const Json& json, const std::string& where,
+absl::StatusOr<std::unique_ptr<const PostProcessor>> NewPostProcessor(const Json& json,
+                                                                      const std::string& where,
                                                                       const Vocabulary& vocabulary);
 
 }  // namespace heed

@@ -12,7 +12,8 @@ namespace {
 // What becomes of the characters at which text is split.
 enum class Behavior { kRemoved, kIsolated, kMergedWithPrevious, kMergedWithNext, kContiguous };
 
-// Whether text is cut between two neighbours, given which of them it is split at. Text that it is not split at stays whole.
+// Whether text is cut between two neighbours, given which of them it is split at. Text that it is not split
+// at stays whole.
 bool CutBetween(bool first, bool second, Behavior behavior) {
   if (!first && !second) return false;
   switch (behavior) {
@@ -108,7 +109,8 @@ Made NewSequence(JsonFields& fields) {
   RETURN_IF_ERROR(fields.Finish());
   std::vector<std::unique_ptr<const PreTokenizer>> stages;
   for (const Json& item : list) {
-    ASSIGN_OR_RETURN(auto stage, NewPreTokenizer(item, Cat(fields.where(), ".pretokenizers[", stages.size(), "]")));
+    ASSIGN_OR_RETURN(auto stage,
+                     NewPreTokenizer(item, Cat(fields.where(), ".pretokenizers[", stages.size(), "]")));
     if (stage == nullptr) return Invalid(fields.where(), ".pretokenizers[", stages.size(), "] is null");
     stages.push_back(std::move(stage));
   }
@@ -116,8 +118,8 @@ Made NewSequence(JsonFields& fields) {
 }
 
 Behavior ReadBehavior(JsonFields& fields) {
-  const std::string name =
-      fields.Choice("behavior", {"Isolated", "Removed", "MergedWithPrevious", "MergedWithNext", "Contiguous"});
+  const std::string name = fields.Choice(
+      "behavior", {"Isolated", "Removed", "MergedWithPrevious", "MergedWithNext", "Contiguous"});
   if (name == "Removed") return Behavior::kRemoved;
   if (name == "MergedWithPrevious") return Behavior::kMergedWithPrevious;
   if (name == "MergedWithNext") return Behavior::kMergedWithNext;
@@ -127,7 +129,8 @@ Behavior ReadBehavior(JsonFields& fields) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<const PreTokenizer>> NewPreTokenizer(const Json& json, const std::string& where) {
+absl::StatusOr<std::unique_ptr<const PreTokenizer>> NewPreTokenizer(const Json& json,
+                                                                    const std::string& where) {
   if (json.is_null()) return nullptr;
   JsonFields fields(json, where);
   const std::string type = fields.String("type", "");

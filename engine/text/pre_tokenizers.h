@@ -19,7 +19,8 @@ class PreTokenizer {
 };
 
 // As tokenizer.json describes it; nullptr for null. `where` begins messages: "tokenizer.json: pre_tokenizer".
-absl::StatusOr<std::unique_ptr<const PreTokenizer>> NewPreTokenizer(const Json& json, const std::string& where);
+absl::StatusOr<std::unique_ptr<const PreTokenizer>> NewPreTokenizer(const Json& json,
+                                                                    const std::string& where);
 
 }  // namespace heed
 

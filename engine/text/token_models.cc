@@ -44,7 +44,8 @@ absl::StatusOr<std::unique_ptr<const TokenModel>> NewTokenModel(const Json& json
   }
   fields.Ignore("vocab");
   const std::string unknown = fields.String("unk_token", "<unk>");
-  if (vocabulary.Find(unknown) < 0) fields.Fail(Cat("unk_token ", Shown(unknown), " is not in the vocabulary"));
+  if (vocabulary.Find(unknown) < 0)
+    fields.Fail(Cat("unk_token ", Shown(unknown), " is not in the vocabulary"));
   RETURN_IF_ERROR(fields.Finish());
   return std::make_unique<WordLevel>(vocabulary, vocabulary.Find(unknown));
 }

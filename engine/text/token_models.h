@@ -26,8 +26,8 @@ class TokenModel {
   virtual void Tokenize(CharSpan word, std::vector<Token>& tokens) const = 0;
 };
 
-// As tokenizer.json describes it, in two steps, since added tokens belong to the same vocabulary: the model's tokens are put
-// into it; when it is finished, the model is made, which keeps a reference to it.
+// As tokenizer.json describes it, in two steps, since added tokens belong to the same vocabulary: the model's
+// tokens are put into it; when it is finished, the model is made, which keeps a reference to it.
 absl::Status ReadModelTokens(const Json& json, const std::string& where, Vocabulary& vocabulary);
 absl::StatusOr<std::unique_ptr<const TokenModel>> NewTokenModel(const Json& json, const std::string& where,
                                                                 const Vocabulary& vocabulary);

@@ -1,4 +1,5 @@
-// Text to token ids and back. One interface for every kind of tokenizer; which kind a folder holds is found at load.
+// Text to token ids and back. One interface for every kind of tokenizer; which kind a folder holds is found
+// at load.
 #ifndef HEED_ENGINE_TEXT_TOKENIZER_H_
 #define HEED_ENGINE_TEXT_TOKENIZER_H_
 
@@ -29,30 +30,31 @@ struct EncodeOptions {
 class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
-  // `text` must be valid UTF-8 (see ValidUtf8), else INVALID_ARGUMENT. A pair is two texts joined as the tokenizer's
-  // post-processor says; INVALID_ARGUMENT where it has no form for pairs.
+  // `text` must be valid UTF-8 (see ValidUtf8), else INVALID_ARGUMENT. A pair is two texts joined as the
+  // tokenizer's post-processor says; INVALID_ARGUMENT where it has no form for pairs.
   virtual absl::StatusOr<Encoding> Encode(std::string_view text, std::optional<std::string_view> pair,
                                           const EncodeOptions& options) const = 0;
   // Valid UTF-8 always: bytes that form no character become U+FFFD.
   virtual std::string Decode(std::span<const int32_t> ids, bool skip_special_tokens) const = 0;
-  virtual int32_t vocab_size() const = 0;                       // ids are below it
+  virtual int32_t vocab_size() const = 0;  // ids are below it
   // The id of a token spelled so; -1 if there is none. For single tokens such as "[MASK]".
   virtual int32_t TokenId(std::string_view token) const = 0;
 };
 
-// The folder's tokenizer.json, or bytes where config.json says "tokenizer": "bytes". nullptr: the folder has none, and the
-// model reads token ids only. Bad files are refused with the field and the limit.
+// The folder's tokenizer.json, or bytes where config.json says "tokenizer": "bytes". nullptr: the folder has
+// none, and the model reads token ids only. Bad files are refused with the field and the limit.
 absl::StatusOr<std::unique_ptr<const Tokenizer>> LoadTokenizer(const std::string& folder);
 
 bool ValidUtf8(std::string_view text);
 int64_t CodePoints(std::string_view valid_utf8);
 
-// Turns a growing list of tokens into pieces of text, for streams: each piece is valid UTF-8, pieces joined are the text
-// of all tokens, and a piece never has to be taken back. Text that later tokens may still change (half a character, a
-// space that a decoder may strip) waits for the next piece.
+// Turns a growing list of tokens into pieces of text, for streams: each piece is valid UTF-8, pieces joined
+// are the text of all tokens, and a piece never has to be taken back. Text that later tokens may still change
+// (half a character, a space that a decoder may strip) waits for the next piece.
 class PieceDecoder {
  public:
-  // `prompt`: tokens before the first generated one, since some decoders look back. The tokenizer must outlive this.
+  // `prompt`: tokens before the first generated one, since some decoders look back. The tokenizer must
+  // outlive this.
   PieceDecoder(const Tokenizer& tokenizer, std::span<const int32_t> prompt, bool skip_special_tokens);
   // The text that is certain now and was not before; often the whole token, sometimes nothing.
   std::string Add(int32_t token);

@@ -32,8 +32,8 @@ Lead LeadOf(uint8_t byte) {
   return {0};
 }
 
-// The bytes at the beginning that belong together: a whole character, or as much of one as there is, or one byte that
-// belongs nowhere.
+// The bytes at the beginning that belong together: a whole character, or as much of one as there is, or one
+// byte that belongs nowhere.
 struct Part {
   size_t length;
   bool whole;
@@ -65,8 +65,8 @@ constexpr uint32_t AnyOf(Categories... categories) {
 constexpr uint32_t kMarks = AnyOf(UTF8PROC_CATEGORY_MN, UTF8PROC_CATEGORY_MC, UTF8PROC_CATEGORY_ME);
 constexpr uint32_t kNumbers = AnyOf(UTF8PROC_CATEGORY_ND, UTF8PROC_CATEGORY_NL, UTF8PROC_CATEGORY_NO);
 constexpr uint32_t kPunctuation =
-    AnyOf(UTF8PROC_CATEGORY_PC, UTF8PROC_CATEGORY_PD, UTF8PROC_CATEGORY_PS, UTF8PROC_CATEGORY_PE, UTF8PROC_CATEGORY_PI,
-          UTF8PROC_CATEGORY_PF, UTF8PROC_CATEGORY_PO);
+    AnyOf(UTF8PROC_CATEGORY_PC, UTF8PROC_CATEGORY_PD, UTF8PROC_CATEGORY_PS, UTF8PROC_CATEGORY_PE,
+          UTF8PROC_CATEGORY_PI, UTF8PROC_CATEGORY_PF, UTF8PROC_CATEGORY_PO);
 constexpr uint32_t kWord =
     kMarks | AnyOf(UTF8PROC_CATEGORY_LU, UTF8PROC_CATEGORY_LL, UTF8PROC_CATEGORY_LT, UTF8PROC_CATEGORY_LM,
                    UTF8PROC_CATEGORY_LO, UTF8PROC_CATEGORY_NL, UTF8PROC_CATEGORY_ND, UTF8PROC_CATEGORY_PC);
@@ -126,8 +126,8 @@ std::string ReplaceInvalidUtf8(std::string_view bytes) {
 
 bool IsSpace(char32_t c) {
   if (IsAscii(c)) return c == ' ' || (c >= '\t' && c <= '\r');
-  return c == 0x85 || c == 0xa0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 || c == 0x202f ||
-         c == 0x205f || c == 0x3000;
+  return c == 0x85 || c == 0xa0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200a) || c == 0x2028 ||
+         c == 0x2029 || c == 0x202f || c == 0x205f || c == 0x3000;
 }
 
 bool IsWord(char32_t c) {

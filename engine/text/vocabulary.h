@@ -17,7 +17,8 @@ class Vocabulary {
  public:
   // The error, if any, comes from Finish(). The same pair again is no error.
   void Add(std::string_view token, int64_t id);
-  // Refuses an id outside [0, 2^31), a token or an id given twice, and an id below the largest that was never given.
+  // Refuses an id outside [0, 2^31), a token or an id given twice, and an id below the largest that was never
+  // given.
   absl::Status Finish(std::string_view where);
 
   int32_t size() const { return static_cast<int32_t>(tokens_.size()); }

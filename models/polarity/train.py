@@ -30,10 +30,11 @@ HERE = pathlib.Path(__file__).resolve().parent
 FOLDS = 10
 VOCABULARY = 15000
 LONGEST = 64  # words of a training sentence; only reviews have longer ones
-PASSES = 3  # over all the text
-HARD = 0.3  # part of the label in what a labelled sentence teaches; the rest is the teacher's opinion
-BATCH, RATE, DECAY = 128, 2e-3, 0.05
-DROP = 0.1  # of embeddings, layers and words
+PASSES = 4  # over the labelled sentences, twice in each
+REVIEWED = 20000  # of the reviews' sentences, drawn anew for each pass
+HARD = 0.7  # part of the label in what a labelled sentence teaches; the rest is the teacher's opinion
+BATCH, RATE, DECAY = 128, 1e-3, 0.05
+DROP, DROP_LEARNED = 0.1, 0.3  # of layers and words; of embeddings
 
 CONFIG = {
     "model_type": "heed",
@@ -122,7 +123,8 @@ def pairs(s, apart=1):
     return [f"{a} {apart} {b}" for a, b in zip(s, s[apart:])]
 
 
-VIEWS = (lambda s: s, pairs, lambda s: pairs(s, 2) + pairs(s, 3), stems, lambda s: pairs(stems(s)))
+WORD_COLUMNS = [0, 1, 2, 3]  # of evidence(): words, stems
+VIEWS = (lambda s: s, stems, pairs, lambda s: pairs(s, 2) + pairs(s, 3), lambda s: pairs(stems(s)))
 
 
 class View:
@@ -144,32 +146,37 @@ class View:
         return F.embedding_bag(self.ids, ratio[:, None], self.starts, mode="sum")[:, 0]
 
 
-def teach(sentences, labels, reviews, review_labels, others):
-    """-> log odds of each sentence by counts without it and its fold; of all three kinds of text, one after another."""
-    n, texts = len(sentences), sentences + reviews + others
-    folds = torch.tensor([fold(["another", "split"] + s) % 5 for s in sentences] + [-1] * len(reviews) + [-2] * len(others))
-    y = torch.cat([labels, review_labels, torch.zeros(len(others))])
-    without, final = [], []  # columns: a score each
+def evidence(sentences, labels, reviews, review_labels, others):
+    """-> [6, texts, columns], naive Bayes scores of the sentences, the reviews' sentences and the others, and the
+    sentences' parts. The first index is the part of the labelled sentences that was left out of the counts; 5: none.
+    Columns: for each view a score counted in the sentences, and one counted in the reviews."""
+    parts = torch.tensor([fold(["another", "split"] + s) % 5 for s in sentences])
+    n, m, texts = len(sentences), len(reviews), sentences + reviews + others
+    columns = []
     for features in VIEWS:
-        view = View(features, texts, n + len(reviews))
+        view = View(features, texts, n + m)
 
-        def scores(counted):
-            return view.scores(y * counted, (1 - y) * counted)
-        from_reviews = scores((folds == -1).float())
-        without += [sum(scores(((folds != k) & (folds >= 0)).float()) * (folds == k) for k in range(5)), from_reviews]
-        final += [scores((folds >= 0).float()), from_reviews]
-    without, final = (0.1 * torch.stack(columns, 1) for columns in (without, final))
-    weights, bias = torch.zeros(without.shape[1], requires_grad=True), torch.zeros(1, requires_grad=True)
+        def scores(where, y):
+            counted = [torch.zeros(len(texts)) for _ in "+-"]
+            counted[0][where], counted[1][where] = y, 1 - y
+            return view.scores(*counted)
+        columns.append(torch.stack([scores(torch.nonzero(parts != k)[:, 0], labels[parts != k]) for k in range(6)]))
+        columns.append(scores(torch.arange(n, n + m), review_labels).expand(6, -1))
+    return 0.1 * torch.stack(columns, -1), parts
+
+
+def combine(own, labels):
+    """Logistic regression: weights and bias of the columns of `own`."""
+    weights, bias = torch.zeros(own.shape[1], requires_grad=True), torch.zeros(1, requires_grad=True)
     fit = torch.optim.LBFGS([weights, bias], max_iter=200, line_search_fn="strong_wolfe")
 
     def closure():
         fit.zero_grad()
-        loss = F.binary_cross_entropy_with_logits(without[:n] @ weights + bias, labels)
+        loss = F.binary_cross_entropy_with_logits(own @ weights + bias, labels)
         loss.backward()
         return loss
     fit.step(closure)
-    with torch.no_grad():
-        return without[:n] @ weights + bias, final @ weights + bias
+    return weights.detach(), bias.detach()
 
 
 # ---------------------------------------------------------------------------------------------------------- network
@@ -222,24 +229,27 @@ class Layer(torch.nn.Module):
 
 
 class Network(torch.nn.Module):
-    """Its parts are named as the native format names tensors, but for `review`, a head that guesses the label of the
-    review that a sentence is from: a second task, not exported."""
+    """Its parts are named as the native format names tensors, but for `learned`, most of the embedding, and `review`, a
+    head that guesses the label of the review that a sentence is from: a second task, not exported."""
 
     def __init__(self, word_odds):
-        """word_odds: the counting teacher's, of each word alone. The first number of its embedding starts as that."""
+        """word_odds [6, words]: log odds that a word alone lends a text, by counts that leave a part of the sentences out.
+        They are the first number of a word's embedding, and are not trained."""
         super().__init__()
         d = CONFIG["hidden_size"]
-        self.embed = torch.nn.ModuleDict({"tokens": torch.nn.Embedding(VOCABULARY, d)})
-        torch.nn.init.normal_(self.embed["tokens"].weight, std=0.2)
-        self.embed["tokens"].weight.data[:, 0] = word_odds
+        self.word_odds = word_odds
+        self.learned = torch.nn.Embedding(VOCABULARY, d - 1)
+        torch.nn.init.normal_(self.learned.weight, std=0.2)
         self.layers = torch.nn.ModuleList(Layer(d) for _ in CONFIG["layers"])
         self.norm, self.classifier, self.review = torch.nn.LayerNorm(d), torch.nn.Linear(d, 2), torch.nn.Linear(d, 1)
         torch.nn.init.zeros_(self.classifier.weight)
-        self.classifier.weight.data[:, 0] = torch.tensor([-1.0, 1.0])
+        self.classifier.weight.data[:, 0] = torch.tensor([-2.0, 2.0])  # at first, about the sum of the odds
 
-    def forward(self, ids, present):
-        """ids, present [batch, n] -> log odds of positive, of a positive review [batch]"""
-        x = F.dropout(self.embed["tokens"](ids), DROP, self.training)
+    def forward(self, ids, present, part):
+        """ids, present [batch, n], part [batch] -> log odds of positive, of a positive review [batch]. A sentence that the
+        word odds were counted in would find them better than they are: `part` is its own, left out; 5 is for other text."""
+        odds = self.word_odds[part[:, None], ids][..., None]
+        x = torch.cat([odds, F.dropout(self.learned(ids), DROP_LEARNED, self.training)], -1)
         absent = torch.zeros(present.shape).masked_fill(~present, -1e9)[:, None, None]
         for layer in self.layers:
             x = layer(x, absent)
@@ -269,7 +279,7 @@ def opinion(network, rows):
     network.eval()
     odds = torch.zeros(len(rows))
     for batch in batches(rows):
-        odds[batch] = network(*padded([rows[i] for i in batch]))[0]
+        odds[batch] = network(*padded([rows[i] for i in batch]), torch.full((len(batch),), 5))[0]
     network.train()
     return odds
 
@@ -277,21 +287,21 @@ def opinion(network, rows):
 def optimiser(network):
     """The embeddings, of which most words see few examples, at half the rate."""
     named = dict(network.named_parameters())
-    embeddings = named.pop("embed.tokens.weight")
+    embeddings = named.pop("learned.weight")
     groups = [([embeddings], DECAY, 0.5), ([p for p in named.values() if p.dim() > 1], DECAY, 1), ([p for p in named.values() if p.dim() == 1], 0, 1)]
     return torch.optim.AdamW([{"params": p, "weight_decay": decay, "times": times} for p, decay, times in groups], lr=RATE, betas=(0.9, 0.98))
 
 
-def one_pass(network, adam, rows, targets, done):
-    """targets: probability of positive; label of the review, or -1 for a sentence that is from none."""
-    order, positive, review = batches(rows), *targets
+def one_pass(network, adam, rows, parts, positive, review, done):
+    """parts: see Network.forward; positive: its probability; review: the review's label, or -1 where there is no review."""
+    order = batches(rows)
     for step, batch in enumerate(order):
         at = done + step / len(order)
         for group in adam.param_groups:
             group["lr"] = RATE * group["times"] * min(1.0, at * 10 + 0.01, 1 - at / PASSES)
         ids, present = padded([rows[i] for i in batch])
         ids = ids.masked_fill(torch.rand(ids.shape) < DROP, 0)
-        odds, guess = network(ids, present)
+        odds, guess = network(ids, present, parts[batch])
         loss = F.binary_cross_entropy_with_logits(odds, positive[batch])
         known = review[batch] >= 0
         loss = loss + 0.3 * (F.binary_cross_entropy_with_logits(guess, review[batch].clamp(min=0), reduction="none") * known).mean()
@@ -318,7 +328,9 @@ def export(out, network, vocabulary):
     out.mkdir(parents=True, exist_ok=True)
     (out / "config.json").write_text(json.dumps(CONFIG, indent=1) + "\n")
     (out / "tokenizer.json").write_text(json.dumps(tokenizer(vocabulary), ensure_ascii=False, separators=(",", ":")) + "\n", encoding="utf-8")
-    save_safetensors(out / "model.safetensors", {n: t for n, t in network.state_dict().items() if not n.startswith("review.")})
+    tensors = {n: t for n, t in network.state_dict().items() if n.split(".")[0] not in ("learned", "review")}
+    tensors["embed.tokens.weight"] = torch.cat([network.word_odds[5][:, None], network.learned.weight], 1)
+    save_safetensors(out / "model.safetensors", tensors)
 
 
 # ------------------------------------------------------------------------------------------------------------- main
@@ -346,17 +358,27 @@ def main():
     print(f"held out: naive Bayes {bayes_accuracy(train, test):.4f}", flush=True)
 
     sentences, labels = [s for s, _ in train], torch.tensor([float(y) for _, y in train])
-    review_labels = torch.tensor([float(y) for _, y in reviews])
-    counts = collections.Counter(w for s in sentences for w in s * 4) + collections.Counter(w for s, _ in reviews for w in s)
+    from_reviews, review_labels = [s for s, _ in reviews], torch.tensor([float(y) for _, y in reviews])
+    test_labels = torch.tensor([bool(y) for _, y in test])
+    counts = collections.Counter(w for s in sentences for w in s * 4) + collections.Counter(w for s in from_reviews for w in s)
     vocabulary = {w: i for i, w in enumerate(["[UNK]"] + [w for w, _ in counts.most_common(VOCABULARY - 1)])}
-    others = [[w] for w in vocabulary] + [s for s, _ in test]
-    taught, review_odds, odds = teach(sentences, labels, [s for s, _ in reviews], review_labels, others)
-    word_odds, test_odds = odds[:VOCABULARY] - odds[0], odds[VOCABULARY:]
-    rows = [[vocabulary.get(w, 0) for w in s[:LONGEST]] for s in [s for s, _ in reviews] + sentences * 2]  # the labelled ones twice
-    test_rows, test_labels = [[vocabulary.get(w, 0) for w in s] for s, _ in test], torch.tensor([bool(y) for _, y in test])
-    show("counting teacher", test_odds, test_labels)
-    positive = torch.cat([review_odds.sigmoid(), (HARD * labels + (1 - HARD) * taught.sigmoid()).repeat(2)])
-    targets = positive, torch.cat([review_labels, torch.full((2 * len(sentences),), -1.0)])
+
+    n, m = len(sentences), len(reviews)
+    scores, parts = evidence(sentences, labels, from_reviews, review_labels, [[w] for w in vocabulary] + [s for s, _ in test])
+    own = scores[parts, torch.arange(n)]
+    weights, bias = combine(own, labels)
+    teacher = torch.cat([own, scores[5, n:]]) @ weights + bias
+    show("all that is counted", teacher[n + m + VOCABULARY:], test_labels)
+    weights, bias = combine(own[:, WORD_COLUMNS], labels)
+    show("words and stems counted", scores[5, n + m + VOCABULARY:, WORD_COLUMNS] @ weights + bias, test_labels)
+    word_odds = scores[:, n + m:n + m + VOCABULARY, WORD_COLUMNS] @ weights
+    word_odds[:, 0] = 0
+
+    def numbered(texts):
+        return [[vocabulary.get(w, 0) for w in s[:LONGEST]] for s in texts]
+    test_rows, review_rows, rows = numbered(s for s, _ in test), numbered(from_reviews), numbered(sentences) * 2
+    parts, none = parts.repeat(2), torch.full((2 * n,), -1.0)
+    lesson = (HARD * labels + (1 - HARD) * teacher[:n].sigmoid()).repeat(2)
 
     torch.manual_seed(1)
     network, done = Network(word_odds), 0
@@ -369,7 +391,9 @@ def main():
         done = saved["done"]
     show("network before training", opinion(network, test_rows), test_labels)
     while done < PASSES:
-        one_pass(network, adam, rows, targets, done)
+        chosen = torch.randperm(m)[:REVIEWED]
+        one_pass(network, adam, rows + [review_rows[i] for i in chosen], torch.cat([parts, torch.full((REVIEWED,), 5)]),
+                 torch.cat([lesson, teacher[n + chosen].sigmoid()]), torch.cat([none, review_labels[chosen]]), done)
         done += 1
         args.checkpoint.parent.mkdir(parents=True, exist_ok=True)
         torch.save({"network": network.state_dict(), "adam": adam.state_dict(), "done": done, "random": torch.get_rng_state()}, args.checkpoint)

@@ -168,10 +168,10 @@ absl::StatusOr<v1::ServerConfig> WithModels(v1::ServerConfig config) {
   if (!config.models_folder().empty()) {
     ASSIGN_OR_RETURN(auto folders, ModelFolders(config.models_folder()));
     for (const fs::path& folder : folders) {
-      if (named.contains(folder.filename())) continue;
+      if (named.contains(folder.filename().string())) continue;
       auto* model = config.add_models();
-      model->set_name(folder.filename());
-      model->set_folder(folder);
+      model->set_name(folder.filename().string());
+      model->set_folder(folder.string());
     }
   }
   for (auto& model : *config.mutable_models()) {

@@ -43,13 +43,13 @@ class GenerateCall::Jobs final : public InputJobs {
     if (!most.ok()) return AtField(most.status(), where);
     options.stopping.max_tokens = *most;
     GenerateInput input{.tokenizer = model_->tokenizer(), .index = i, .events = call_->events_};
-    input.input = {.model = &model_->model(), .ids = std::move(read.ids), .urgency = Urgency()};
+    input.input = {.model = &model_->model(), .ids = std::move(read.ids), .urgency = HowUrgent()};
     auto self = std::static_pointer_cast<Jobs>(shared_from_this());
     auto job = NewGenerateJob(std::move(input), options, [self, i](const absl::Status&) { self->Ended(i); });
     return job.ok() ? std::move(job) : AtField(job.status(), where);
   }
 
-  heed::Urgency Urgency() const { return {.priority = call_->request_.target().priority(), .deadline = call_->deadline()}; }
+  Urgency HowUrgent() const { return {.priority = call_->request_.target().priority(), .deadline = call_->deadline()}; }
 
   void Refused(int i, const absl::Status& status) override {
     for (int sample = 0; sample < options_.samples; ++sample) call_->events_->Add({.input = i, .sample = sample, .what = status});

@@ -44,7 +44,7 @@ class Answering final : public InputJobs {
 
   using MakeJob = std::function<absl::StatusOr<std::shared_ptr<Job>>(Answering& answering, int i)>;
 
-  static void Run(Edge* edge, std::shared_ptr<Call> call, const ServedModel* model, MakeJob make) {
+  static void Begin(Edge* edge, std::shared_ptr<Call> call, const ServedModel* model, MakeJob make) {
     const int count = call->request().inputs_size();
     if (absl::Status status = CheckCount(count, edge->limits().inputs()); !status.ok()) return call->Fail(status);
     auto answering = std::make_shared<Answering>(edge, call, model, count, std::move(make));
@@ -123,14 +123,14 @@ absl::Status ClassifyInputs(Edge* edge, const Registry* registry, std::shared_pt
   ASSIGN_OR_RETURN(const ServedModel* model, FindFor("Classify", call->request().target(), *registry));
   ASSIGN_OR_RETURN(ClassifyOptions options, ToOptions(call->request().options()));
   auto reading = std::make_shared<Reading>(edge, model, *call);
-  using Run = Answering<v1::ClassifyRequest, v1::ClassifyResponse>;
-  Run::Run(edge, call, model, [=](Run& run, int i) -> absl::StatusOr<std::shared_ptr<Job>> {
+  using Inputs = Answering<v1::ClassifyRequest, v1::ClassifyResponse>;
+  Inputs::Begin(edge, call, model, [=](Inputs& inputs, int i) -> absl::StatusOr<std::shared_ptr<Job>> {
     ASSIGN_OR_RETURN(TokenInput input, reading->reader.Read(call->request().inputs(i), Cat("inputs[", i, "]")));
     JobInput job = reading->Input(std::move(input.ids));
     if (reading->model->info().head == Head::kTokenClassification) {
-      return AtInput(NewClassifyTokensJob(std::move(job), std::move(input.offsets), options, run.Into<ClassifiedTokens>(i)), i);
+      return AtInput(NewClassifyTokensJob(std::move(job), std::move(input.offsets), options, inputs.Into<ClassifiedTokens>(i)), i);
     }
-    return AtInput(NewClassifyJob(std::move(job), options, run.Into<Classified>(i)), i);
+    return AtInput(NewClassifyJob(std::move(job), options, inputs.Into<Classified>(i)), i);
   });
   return absl::OkStatus();
 }
@@ -139,10 +139,10 @@ absl::Status EmbedInputs(Edge* edge, const Registry* registry, std::shared_ptr<U
   ASSIGN_OR_RETURN(const ServedModel* model, FindFor("Embed", call->request().target(), *registry));
   ASSIGN_OR_RETURN(EmbedOptions options, ToOptions(call->request().options()));
   auto reading = std::make_shared<Reading>(edge, model, *call);
-  using Run = Answering<v1::EmbedRequest, v1::EmbedResponse>;
-  Run::Run(edge, call, model, [=](Run& run, int i) -> absl::StatusOr<std::shared_ptr<Job>> {
+  using Inputs = Answering<v1::EmbedRequest, v1::EmbedResponse>;
+  Inputs::Begin(edge, call, model, [=](Inputs& inputs, int i) -> absl::StatusOr<std::shared_ptr<Job>> {
     ASSIGN_OR_RETURN(TokenInput input, reading->reader.Read(call->request().inputs(i), Cat("inputs[", i, "]")));
-    return AtInput(NewEmbedJob(reading->Input(std::move(input.ids)), options, run.Into<Embedded>(i)), i);
+    return AtInput(NewEmbedJob(reading->Input(std::move(input.ids)), options, inputs.Into<Embedded>(i)), i);
   });
   return absl::OkStatus();
 }
@@ -151,10 +151,10 @@ absl::Status FillInputs(Edge* edge, const Registry* registry, std::shared_ptr<Un
   ASSIGN_OR_RETURN(const ServedModel* model, FindFor("Fill", call->request().target(), *registry));
   ASSIGN_OR_RETURN(FillOptions options, ToOptions(call->request().options()));
   auto reading = std::make_shared<Reading>(edge, model, *call);
-  using Run = Answering<v1::FillRequest, v1::FillResponse>;
-  Run::Run(edge, call, model, [=](Run& run, int i) -> absl::StatusOr<std::shared_ptr<Job>> {
+  using Inputs = Answering<v1::FillRequest, v1::FillResponse>;
+  Inputs::Begin(edge, call, model, [=](Inputs& inputs, int i) -> absl::StatusOr<std::shared_ptr<Job>> {
     ASSIGN_OR_RETURN(TokenInput input, reading->reader.Read(call->request().inputs(i), Cat("inputs[", i, "]")));
-    auto done = run.Into<Filled>(i, [model](const Filled& filled) { return ToMessage(filled, model->tokenizer()); });
+    auto done = inputs.Into<Filled>(i, [model](const Filled& filled) { return ToMessage(filled, model->tokenizer()); });
     return AtInput(NewFillJob(reading->Input(std::move(input.ids)), options, std::move(done)), i);
   });
   return absl::OkStatus();
@@ -179,10 +179,10 @@ absl::Status ScoreInputs(Edge* edge, const Registry* registry, std::shared_ptr<U
   ASSIGN_OR_RETURN(ScoreOptions options, ToOptions(call->request().options()));
   auto reading = std::make_shared<Reading>(edge, model, *call);
   const bool by_token = call->request().options().by_token();
-  using Run = Answering<v1::ScoreRequest, v1::ScoreResponse>;
-  Run::Run(edge, call, model, [=](Run& run, int i) -> absl::StatusOr<std::shared_ptr<Job>> {
+  using Inputs = Answering<v1::ScoreRequest, v1::ScoreResponse>;
+  Inputs::Begin(edge, call, model, [=](Inputs& inputs, int i) -> absl::StatusOr<std::shared_ptr<Job>> {
     ASSIGN_OR_RETURN(auto read, ReadScored(*reading, call->request().inputs(i), Cat("inputs[", i, "]")));
-    auto done = run.Into<Scored>(i, [=](const Scored& scored) { return ToMessage(scored, model->tokenizer(), by_token); });
+    auto done = inputs.Into<Scored>(i, [=](const Scored& scored) { return ToMessage(scored, model->tokenizer(), by_token); });
     return AtInput(NewScoreJob(reading->Input(std::move(read.first)), read.second, options, std::move(done)), i);
   });
   return absl::OkStatus();

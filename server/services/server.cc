@@ -112,7 +112,7 @@ struct Server::State {
   InferenceService inference{&edge, &registry};
   ModelsService models{&edge, &registry};
   std::unique_ptr<MetricsServer> metrics_server;
-  std::unique_ptr<grpc::Server> grpc;
+  std::unique_ptr<grpc::Server> rpc_server;
   int port = 0;
 
   std::mutex mutex;
@@ -139,15 +139,15 @@ absl::Status Server::State::Listen() {
   for (grpc::Service* service : {static_cast<grpc::Service*>(&inference), static_cast<grpc::Service*>(&models), static_cast<grpc::Service*>(&health)}) {
     builder.RegisterService(service);
   }
-  grpc = builder.BuildAndStart();
-  if (grpc == nullptr || port == 0) return Invalid("address is '", config.address(), "', which cannot be listened on");
+  rpc_server = builder.BuildAndStart();
+  if (rpc_server == nullptr || port == 0) return Invalid("address is '", config.address(), "', which cannot be listened on");
   ticks = std::jthread([this](std::stop_token stop) { Tick(stop); });
   return absl::OkStatus();
 }
 
 // What has to be looked at now and then.
 void Server::State::Tick(std::stop_token stop) {
-  Pulse pulse(grpc->InProcessChannel(grpc::ChannelArguments()));
+  Pulse pulse(rpc_server->InProcessChannel(grpc::ChannelArguments()));
   std::mutex none;
   std::condition_variable_any stopped;
   std::unique_lock lock(none);
@@ -166,7 +166,7 @@ bool Server::State::WaitForHurry(Duration time) {
 // When their answers are written: who does not read, or holds a reflection stream, is left.
 void Server::State::EndCalls() {
   edge.WaitUntilEmpty(Clock::Real().Now() + kLastWrites);
-  grpc_server_cancel_all_calls(grpc->c_server());
+  grpc_server_cancel_all_calls(rpc_server->c_server());
 }
 
 void Server::State::Loaded(const ModelSpec& spec) {
@@ -224,12 +224,12 @@ void Server::Drain() {
   // gRPC's own shutdown takes no new connections and returns when all calls have ended; meanwhile we see to it that they do.
   const Duration grace = ToDuration(state.config.shutdown().grace_seconds());
   const Time until = state.WaitForHurry(Duration::zero()) ? Clock::Real().Now() : Clock::Real().Now() + grace;
-  std::jthread shutdown([&] { state.grpc->Shutdown(FromNow(grace + 2 * kLastWrites)); });
+  std::jthread shutdown([&] { state.rpc_server->Shutdown(FromNow(grace + 2 * kLastWrites)); });
   state.edge.WaitUntilEmpty(until);
   state.registry.Drain(until);
   state.EndCalls();
   shutdown.join();
-  state.grpc->Wait();
+  state.rpc_server->Wait();
   state.metrics.StopWatching();
   LogInfo("drained");
 }

@@ -7,6 +7,7 @@
 #include "absl/strings/cord.h"
 #include "engine/base/status.h"
 #include "grpc/support/time.h"
+#include "grpcpp/impl/codegen/proto_utils.h"
 #include "grpcpp/support/proto_buffer_reader.h"
 #include "grpcpp/support/proto_buffer_writer.h"
 

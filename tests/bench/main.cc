@@ -16,6 +16,11 @@ struct Section {
 constexpr Section kSections[] = {
     {"gemm", heed::GemmSection},
     {"attention", heed::AttentionSection},
+    {"encoder", heed::EncoderSection},
+    {"decode", heed::DecodeSection},
+    {"streams", heed::StreamsSection},
+    {"long", heed::LongSection},
+    {"serve", heed::ServeSection},
 };
 
 const Section* Find(std::string_view name) {

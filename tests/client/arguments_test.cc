@@ -46,7 +46,8 @@ struct Example {
 
 TEST(Arguments, FlagsAndTextsMix) {
   Example e;
-  ASSERT_FALSE(e.Parse({"one", "--top=7", "two", "--model", "polarity", "--json", "three", "--stop=a,b", "--stop", "\n"}));
+  ASSERT_FALSE(e.Parse(
+      {"one", "--top=7", "two", "--model", "polarity", "--json", "three", "--stop=a,b", "--stop", "\n"}));
   EXPECT_EQ(e.top, 7);
   EXPECT_EQ(e.model, "polarity");
   EXPECT_TRUE(e.json);
@@ -65,7 +66,8 @@ TEST(Arguments, WhatIsNotGivenKeepsItsDefault) {
 
 TEST(Arguments, ValuesAreReadAsAbseilReadsThem) {
   Example e;
-  ASSERT_FALSE(e.Parse({"--timeout=1.5s", "--top-p=0.9", "--temperature", "2", "--seed=18446744073709551615", "--json=false"}));
+  ASSERT_FALSE(e.Parse({"--timeout=1.5s", "--top-p=0.9", "--temperature", "2", "--seed=18446744073709551615",
+                        "--json=false"}));
   EXPECT_EQ(e.timeout, absl::Milliseconds(1500));
   EXPECT_EQ(e.top_p, 0.9);
   EXPECT_EQ(e.temperature, 2);

@@ -28,7 +28,8 @@ grpc::Status Refuse(grpc::ServerContext& context, const std::string& hint) {
 }
 
 TEST(Client, RefusesWhatIsNoAddress) {
-  for (const char* address : {"", "localhost", "localhost:", ":8461", "localhost:0", "localhost:65536", "localhost:x", "unix:"}) {
+  for (const char* address :
+       {"", "localhost", "localhost:", ":8461", "localhost:0", "localhost:65536", "localhost:x", "unix:"}) {
     const auto client = Client::Connect(address);
     EXPECT_EQ(client.status().code(), absl::StatusCode::kInvalidArgument) << address;
     EXPECT_THAT(client.status().message(), HasSubstr(Cat("'", address, "'")));
@@ -39,14 +40,18 @@ TEST(Client, RefusesWhatIsNoAddress) {
 }
 
 TEST(Client, RefusesOptionsOutOfTheirRange) {
-  EXPECT_THAT(Client::Connect("a:1", {.timeout = absl::ZeroDuration()}).status().message(), HasSubstr("timeout is 0"));
+  EXPECT_THAT(Client::Connect("a:1", {.timeout = absl::ZeroDuration()}).status().message(),
+              HasSubstr("timeout is 0"));
   EXPECT_THAT(Client::Connect("a:1", {.max_attempts = 0}).status().message(), HasSubstr("max_attempts is 0"));
-  EXPECT_THAT(Client::Connect("a:1", {.max_response_bytes = 0}).status().message(), HasSubstr("max_response_bytes is 0"));
+  EXPECT_THAT(Client::Connect("a:1", {.max_response_bytes = 0}).status().message(),
+              HasSubstr("max_response_bytes is 0"));
 }
 
 TEST(Client, SaysWhereNoServerIsAndHowToStartOne) {
   std::string address;
-  { address = FakeServer().address(); }
+  {
+    address = FakeServer().address();
+  }
   const auto client = Client::Connect(address);
   const absl::Status status = client->Classify({}).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
@@ -68,7 +73,8 @@ TEST(Client, CarriesRequestsAndAnswers) {
   };
   server.check = [](auto&, const auto& request, auto& response) {
     using grpc::health::v1::HealthCheckResponse;
-    response.set_status(request.service() == "x" ? HealthCheckResponse::SERVING : HealthCheckResponse::NOT_SERVING);
+    response.set_status(request.service() == "x" ? HealthCheckResponse::SERVING
+                                                 : HealthCheckResponse::NOT_SERVING);
     return grpc::Status::OK;
   };
   v1::ClassifyRequest request;
@@ -122,7 +128,8 @@ TEST(Client, TheServerLearnsTheDeadlineAndAStreamHasNone) {
 
 TEST(Client, RefusesATimeoutThatIsNone) {
   FakeServer server;
-  EXPECT_EQ(ConnectTo(server).List({.timeout = absl::ZeroDuration()}).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(ConnectTo(server).List({.timeout = absl::ZeroDuration()}).status().code(),
+            absl::StatusCode::kInvalidArgument);
 }
 
 // The second piece is written only after the first was read: a stream that is gathered up would stand still.
@@ -154,7 +161,8 @@ TEST(Client, StopEndsAStreamInTheMiddleAndTheServerSeesIt) {
     return grpc::Status::OK;
   };
   std::stop_source stop;
-  const auto status = ConnectTo(server).Generate({}, [&](auto&) { stop.request_stop(); }, {.stop = stop.get_token()});
+  const auto status =
+      ConnectTo(server).Generate({}, [&](auto&) { stop.request_stop(); }, {.stop = stop.get_token()});
   EXPECT_EQ(status.code(), absl::StatusCode::kCancelled);
   seen.get_future().wait();
 }
@@ -188,7 +196,8 @@ TEST(Client, GivesUpAfterItsAttempts) {
     ++calls;
     return Refuse(context, "1");
   };
-  EXPECT_EQ(ConnectTo(server, {.max_attempts = 2}).Classify({}).status(), absl::ResourceExhaustedError("the queue is full"));
+  EXPECT_EQ(ConnectTo(server, {.max_attempts = 2}).Classify({}).status(),
+            absl::ResourceExhaustedError("the queue is full"));
   EXPECT_EQ(calls, 2);
 }
 
@@ -265,7 +274,8 @@ TEST(GrpcStatus, EveryCodeIsTheSameHereAndThere) {
     EXPECT_EQ(status.raw_code(), code);
     EXPECT_EQ(status.message(), "why");
   }
-  EXPECT_EQ(FromGrpc(grpc::Status(static_cast<grpc::StatusCode>(99), "why")).code(), absl::StatusCode::kUnknown);
+  EXPECT_EQ(FromGrpc(grpc::Status(static_cast<grpc::StatusCode>(99), "why")).code(),
+            absl::StatusCode::kUnknown);
 }
 
 }  // namespace

@@ -29,7 +29,8 @@ struct Outcome {
   std::string out, err;
 };
 
-Outcome Heed(const std::vector<std::string>& words, const std::string& standard_input = "", std::stop_token interrupted = {}) {
+Outcome Heed(const std::vector<std::string>& words, const std::string& standard_input = "",
+             std::stop_token interrupted = {}) {
   std::istringstream in(standard_input);
   std::ostringstream out, err;
   Terminal terminal{in, out, err};
@@ -38,14 +39,15 @@ Outcome Heed(const std::vector<std::string>& words, const std::string& standard_
   return {exit, out.str(), err.str()};
 }
 
-Outcome RunAt(const FakeServer& server, std::vector<std::string> words, const std::string& standard_input = "",
-              std::stop_token interrupted = {}) {
+Outcome RunAt(const FakeServer& server, std::vector<std::string> words,
+              const std::string& standard_input = "", std::stop_token interrupted = {}) {
   words.insert(words.begin() + 1, "--address=" + server.address());
   return Heed(words, standard_input, interrupted);
 }
 
 // Calls every text "good" with the probability 0.75, but what is empty.
-grpc::Status CallGood(grpc::ServerContext&, const v1::ClassifyRequest& request, v1::ClassifyResponse& response) {
+grpc::Status CallGood(grpc::ServerContext&, const v1::ClassifyRequest& request,
+                      v1::ClassifyResponse& response) {
   for (const v1::Input& input : request.inputs()) {
     auto* result = response.add_results();
     if (input.text().empty()) {
@@ -101,7 +103,9 @@ TEST(Commands, AWrongValueEndsBeforeAnyCall) {
 
 TEST(Commands, SayWhereNoServerIs) {
   std::string address;
-  { address = FakeServer().address(); }
+  {
+    address = FakeServer().address();
+  }
   const Outcome run = Heed({"classify", "--address", address, "text"});
   EXPECT_EQ(run.exit, kFailed);
   EXPECT_EQ(run.err, "heed: UNAVAILABLE: no server at " + address + ": start one with `heed serve`\n");
@@ -150,11 +154,14 @@ TEST(Classify, SendsWhatTheFlagsSay) {
     sent = request;
     return CallGood(context, request, response);
   };
-  ASSERT_EQ(RunAt(server, {"classify", "--model=m", "--version=2", "--priority=-3", "--truncate", "--nospecial_tokens",
-                           "--top=3", "--raw", "--threshold=0.5", "--spans", "text"}).exit, kDone);
-  EXPECT_EQ(sent.ShortDebugString(),
-            "target { model: \"m\" version: \"2\" priority: -3 } inputs { text: \"text\" } text { truncate: true "
-            "without_special_tokens: true } options { top: 3 raw_scores: true threshold: 0.5 all_tokens: true }");
+  ASSERT_EQ(RunAt(server, {"classify", "--model=m", "--version=2", "--priority=-3", "--truncate",
+                           "--nospecial_tokens", "--top=3", "--raw", "--threshold=0.5", "--spans", "text"})
+                .exit,
+            kDone);
+  EXPECT_EQ(
+      sent.ShortDebugString(),
+      "target { model: \"m\" version: \"2\" priority: -3 } inputs { text: \"text\" } text { truncate: true "
+      "without_special_tokens: true } options { top: 3 raw_scores: true threshold: 0.5 all_tokens: true }");
 }
 
 TEST(Classify, OneBadInputIsNamedAndTheOthersAreAnswered) {
@@ -200,8 +207,10 @@ TEST(Classify, JsonIsOneResultALine) {
   server.classify = CallGood;
   const Outcome run = RunAt(server, {"classify", "--json", "one", ""});
   EXPECT_EQ(run.exit, kFailed);
-  EXPECT_THAT(run.out, HasSubstr("{\"value\":{\"labels\":[{\"label\":\"good\",\"index\":0,\"score\":0.75}],\"spans\":[]}}\n"
-                                 "{\"error\":{\"code\":3,"));
+  EXPECT_THAT(
+      run.out,
+      HasSubstr("{\"value\":{\"labels\":[{\"label\":\"good\",\"index\":0,\"score\":0.75}],\"spans\":[]}}\n"
+                "{\"error\":{\"code\":3,"));
 }
 
 TEST(Classify, AServerThatForgetsAnInputIsFoundOut) {
@@ -236,7 +245,8 @@ TEST(Score, SendsTheContextWithEachContinuation) {
     return grpc::Status::OK;
   };
   const Outcome run = RunAt(server, {"score", "--context=To be", "--by_token", " or", " and"});
-  EXPECT_EQ(run.out, "-1.5000  2 tokens   or\n  0.0000  \"\\303\"\n-1.5000  2 tokens   and\n  0.0000  \"\\303\"\n");
+  EXPECT_EQ(run.out,
+            "-1.5000  2 tokens   or\n  0.0000  \"\\xc3\"\n-1.5000  2 tokens   and\n  0.0000  \"\\xc3\"\n");
   EXPECT_EQ(sent.inputs(1).ShortDebugString(), "context { text: \"To be\" } continuation { text: \" and\" }");
   RunAt(server, {"score", " or"});
   EXPECT_FALSE(sent.inputs(0).has_context());
@@ -254,23 +264,27 @@ TEST(Fill, PrintsTheLikeliestTokensOfAPosition) {
     position->mutable_tokens(1)->set_logprob(-100);
     return grpc::Status::OK;
   };
-  EXPECT_EQ(RunAt(server, {"fill", "--top=2", "the [MASK]"}).out, "position 3:  cat 1.0000  dog 0.0000\n");
+  EXPECT_EQ(RunAt(server, {"fill", "--top=2", "the [MASK]"}).out,
+            "position 3:  \"cat\" 1.0000  \"dog\" 0.0000\n");
 }
 
 TEST(Generate, WritesThePiecesAndSaysAtTheEndWhyItEnded) {
   FakeServer server;
   v1::GenerateRequest sent;
-  server.generate = [&](auto&, const v1::GenerateRequest& request, grpc::ServerWriter<v1::GenerateEvent>& out) {
+  server.generate = [&](auto&, const v1::GenerateRequest& request,
+                        grpc::ServerWriter<v1::GenerateEvent>& out) {
     sent = request;
     for (const auto& event : {Piece("To "), Piece("be"), Finished(2)}) out.Write(event);
     return grpc::Status::OK;
   };
-  const Outcome run = RunAt(server, {"generate", "--max_tokens=2", "--temperature=0", "--seed=7", "--stop=,", "Once"});
+  const Outcome run =
+      RunAt(server, {"generate", "--max_tokens=2", "--temperature=0", "--seed=7", "--stop=,", "Once"});
   EXPECT_EQ(run.exit, kDone);
   EXPECT_EQ(run.out, "To be\n");
   EXPECT_THAT(run.err, MatchesRegex("\\[MAX_TOKENS, 2 tokens, [0-9.]+ tokens/s\\]\n"));
   EXPECT_EQ(sent.ShortDebugString(),
-            "target { } inputs { text: \"Once\" } text { } sampling { temperature: 0 seed: 7 } stopping { max_tokens: 2 "
+            "target { } inputs { text: \"Once\" } text { } sampling { temperature: 0 seed: 7 } stopping { "
+            "max_tokens: 2 "
             "stop: \",\" } details { } samples: 1");
 }
 
@@ -288,7 +302,8 @@ TEST(Generate, APipeIsOnePrompt) {
 
 TEST(Generate, TextsThatComeTogetherAreWrittenOneAfterAnother) {
   FakeServer server;
-  server.generate = [](auto&, const v1::GenerateRequest& request, grpc::ServerWriter<v1::GenerateEvent>& out) {
+  server.generate = [](auto&, const v1::GenerateRequest& request,
+                       grpc::ServerWriter<v1::GenerateEvent>& out) {
     EXPECT_EQ(request.samples(), 2);
     out.Write(Piece("second", 0, 1));
     out.Write(Piece("fi", 0, 0));
@@ -299,7 +314,9 @@ TEST(Generate, TextsThatComeTogetherAreWrittenOneAfterAnother) {
   };
   const Outcome run = RunAt(server, {"generate", "--samples=2", "Once"});
   EXPECT_EQ(run.out, "first\nsecond\n");
-  EXPECT_THAT(run.err, MatchesRegex("\\[input 1, sample 1: MAX_TOKENS, 2 .*\\]\n\\[input 1, sample 2: MAX_TOKENS, 1 .*\\]\n"));
+  EXPECT_THAT(
+      run.err,
+      MatchesRegex("\\[input 1, sample 1: MAX_TOKENS, 2 .*\\]\n\\[input 1, sample 2: MAX_TOKENS, 1 .*\\]\n"));
 }
 
 TEST(Generate, AnErrorOfOnePromptIsTold) {
@@ -323,7 +340,8 @@ TEST(Generate, AnErrorOfOnePromptIsTold) {
 TEST(Generate, AnEventOfNobodyIsPassedOver) {
   FakeServer server;
   server.generate = [](auto&, auto&, grpc::ServerWriter<v1::GenerateEvent>& out) {
-    for (const auto& event : {Piece("x", 7, 0), Piece("x", -1, 0), Piece("x", 0, 3), Piece("x", 0, -1)}) out.Write(event);
+    for (const auto& event : {Piece("x", 7, 0), Piece("x", -1, 0), Piece("x", 0, 3), Piece("x", 0, -1)})
+      out.Write(event);
     return grpc::Status::OK;
   };
   EXPECT_EQ(RunAt(server, {"generate", "a"}).out, "");
@@ -331,7 +349,8 @@ TEST(Generate, AnEventOfNobodyIsPassedOver) {
 
 TEST(Generate, LogprobsAreALineAToken) {
   FakeServer server;
-  server.generate = [](auto&, const v1::GenerateRequest& request, grpc::ServerWriter<v1::GenerateEvent>& out) {
+  server.generate = [](auto&, const v1::GenerateRequest& request,
+                       grpc::ServerWriter<v1::GenerateEvent>& out) {
     EXPECT_TRUE(request.details().logprobs());
     v1::GenerateEvent event = Piece("a\n");
     v1::TokenLogprob* token = event.mutable_piece()->add_logprobs();
@@ -404,9 +423,10 @@ TEST(Describe, IsAPageWithWhatATokenCosts) {
   };
   const Outcome run = RunAt(server, {"describe", "polarity"});
   EXPECT_EQ(run.exit, kDone);
-  EXPECT_THAT(run.out, AllOf(HasSubstr("model         polarity\n"), HasSubstr("parameters    1,234,567\n"),
-                             HasSubstr("weights       25.5 MB in memory, bf16\n"), HasSubstr("labels        bad, good\n"),
-                             HasSubstr("longest       any length\n")));
+  EXPECT_THAT(run.out,
+              AllOf(HasSubstr("model         polarity\n"), HasSubstr("parameters    1,234,567\n"),
+                    HasSubstr("weights       25.5 MB in memory, bf16\n"),
+                    HasSubstr("labels        bad, good\n"), HasSubstr("longest       any length\n")));
   EXPECT_THAT(run.out, HasSubstr("     1,024           4.2 MB            4,096          3e+09\n"));
   EXPECT_EQ(RunAt(server, {"describe", "a", "b"}).exit, kUsage);
 }
@@ -416,7 +436,8 @@ TEST(Health, ExitStatusSaysWhetherItIsReady) {
   FakeServer server;
   server.check = [](auto&, const auto& request, HealthCheckResponse& response) {
     if (request.service() == "nobody") return grpc::Status(grpc::NOT_FOUND, "unknown service");
-    response.set_status(request.service().empty() ? HealthCheckResponse::SERVING : HealthCheckResponse::NOT_SERVING);
+    response.set_status(request.service().empty() ? HealthCheckResponse::SERVING
+                                                  : HealthCheckResponse::NOT_SERVING);
     return grpc::Status::OK;
   };
   EXPECT_EQ(RunAt(server, {"health"}).exit, kDone);

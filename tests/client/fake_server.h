@@ -42,8 +42,8 @@ class FakeServer {
 
  private:
   template <typename Request, typename Response>
-  static grpc::Status Answer(const Method<Request, Response>& method, Context* context, const Request* request,
-                             Response* response) {
+  static grpc::Status Answer(const Method<Request, Response>& method, Context* context,
+                             const Request* request, Response* response) {
     if (!method) return {grpc::UNIMPLEMENTED, "not in this test"};
     return method(*context, *request, *response);
   }
@@ -62,7 +62,8 @@ class FakeServer {
     grpc::Status Fill(Context* c, const v1::FillRequest* q, v1::FillResponse* r) override {
       return Answer(fake->fill, c, q, r);
     }
-    grpc::Status Generate(Context* c, const v1::GenerateRequest* q, grpc::ServerWriter<v1::GenerateEvent>* r) override {
+    grpc::Status Generate(Context* c, const v1::GenerateRequest* q,
+                          grpc::ServerWriter<v1::GenerateEvent>* r) override {
       return Answer(fake->generate, c, q, r);
     }
     FakeServer* fake;

@@ -36,8 +36,9 @@ std::string ProgressOn(bool err_is_screen, bool out_is_screen) {
 }
 
 TEST(Progress, IsForAPersonWhoSeesNoAnswers) {
-  EXPECT_THAT(ProgressOn(true, false),
-              MatchesRegex("\r10 inputs, [0-9]+ a second\x1b\\[K\r20 inputs, [0-9]+ a second\x1b\\[K\r\x1b\\[K"));
+  EXPECT_THAT(
+      ProgressOn(true, false),
+      MatchesRegex("\r10 inputs, [0-9]+ a second\x1b\\[K\r20 inputs, [0-9]+ a second\x1b\\[K\r\x1b\\[K"));
   EXPECT_EQ(ProgressOn(true, true), "");
   EXPECT_EQ(ProgressOn(false, false), "");
 }

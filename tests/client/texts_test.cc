@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-
 #include "engine/base/status.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -40,8 +39,8 @@ absl::StatusOr<std::vector<std::string>> Read(const std::vector<std::string>& ar
 
 TEST(Texts, AreArgumentsThenFilesThenNothing) {
   const std::string path = WriteFile("two", "first\n\nthird");
-  EXPECT_THAT(*Read({"a\nb", ""}, {path}), ElementsAre("argument 1=a\nb", "argument 2=", path + ":1=first", path + ":2=",
-                                                       path + ":3=third"));
+  EXPECT_THAT(*Read({"a\nb", ""}, {path}), ElementsAre("argument 1=a\nb", "argument 2=", path + ":1=first",
+                                                       path + ":2=", path + ":3=third"));
 }
 
 TEST(Texts, AreStandardInputWhereNoneIsNamed) {

@@ -11,6 +11,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <utility>
@@ -160,6 +161,17 @@ inline std::string AskPort(int port, const std::string& request) {
 inline std::string Metrics(World& world) {
   return AskPort(world.server().metrics_port(), "GET /metrics HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n");
 }
+
+// The values of all of a metric's lines together: of a family, or of those lines that begin so.
+inline double MetricSum(const std::string& exposition, const std::string& name) {
+  double sum = 0;
+  std::string line;
+  for (std::istringstream lines{exposition}; std::getline(lines, line);) {
+    if (line.starts_with(name + " ") || line.starts_with(name + "{")) sum += std::stod(line.substr(line.rfind(' ')));
+  }
+  return sum;
+}
+inline double MetricSum(World& world, const std::string& name) { return MetricSum(Metrics(world), name); }
 
 }  // namespace heed
 

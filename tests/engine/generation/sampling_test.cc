@@ -42,7 +42,8 @@ std::vector<double> Softmax(const std::vector<double>& x) {
 }
 
 // Removes all but the first tokens in `order` until their sum of p reaches mass.
-void KeepUntil(std::vector<double>& x, const std::vector<size_t>& order, const std::vector<double>& p, double mass) {
+void KeepUntil(std::vector<double>& x, const std::vector<size_t>& order, const std::vector<double>& p,
+               double mass) {
   double sum = 0;
   for (size_t i = 0; i < order.size(); ++i) {
     if (i > 0 && sum >= mass) x[order[i]] = -kInf;
@@ -90,16 +91,18 @@ std::vector<double> Naive(const std::vector<float>& logits, const SamplingOption
 
 TEST(Philox, GivesThePublishedNumbers) {
   EXPECT_THAT(Philox({0, 0, 0, 0}, {0, 0}), ElementsAre(0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8));
-  EXPECT_THAT(Philox({~0u, ~0u, ~0u, ~0u}, {~0u, ~0u}), ElementsAre(0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd));
+  EXPECT_THAT(Philox({~0u, ~0u, ~0u, ~0u}, {~0u, ~0u}),
+              ElementsAre(0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd));
   EXPECT_THAT(Philox({0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, {0xa4093822, 0x299f31d0}),
               ElementsAre(0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1));
 }
 
 TEST(UniformAt, IsEvenInEveryArgument) {
   EXPECT_EQ(UniformAt(0, 0, 0), 0xe169c58d6627e8d5 / 2048 * 0x1p-53);
-  for (const auto& at : {std::function<double(uint64_t)>([](uint64_t i) { return UniformAt(i, 0, 0); }),
-                         std::function<double(uint64_t)>([](uint64_t i) { return UniformAt(UINT64_MAX, i, 0); }),
-                         std::function<double(uint64_t)>([](uint64_t i) { return UniformAt(7, 3, i << 40); })}) {
+  for (const auto& at :
+       {std::function<double(uint64_t)>([](uint64_t i) { return UniformAt(i, 0, 0); }),
+        std::function<double(uint64_t)>([](uint64_t i) { return UniformAt(UINT64_MAX, i, 0); }),
+        std::function<double(uint64_t)>([](uint64_t i) { return UniformAt(7, 3, i << 40); })}) {
     std::vector<int> counts(10);
     for (uint64_t i = 0; i < 100'000; ++i) {
       const double u = at(i);
@@ -167,7 +170,8 @@ TEST(Sampler, GreedyTakesTheLargestAndOfEqualOnesTheLowestId) {
 
 TEST(Sampler, PenaltiesCountWhatWasSaid) {
   const std::vector<int32_t> prompt = {0, 0, 1};
-  Sampler sampler({.repetition_penalty = 2, .presence_penalty = 0.5, .frequency_penalty = 0.25}, {}, prompt, 0);
+  Sampler sampler({.repetition_penalty = 2, .presence_penalty = 0.5, .frequency_penalty = 0.25}, {}, prompt,
+                  0);
   sampler.Remember(1);
   sampler.Remember(1);
   sampler.Remember(2);
@@ -217,9 +221,14 @@ TEST(Sampler, RefusesRowsThatAreNoDistribution) {
 TEST(Sampler, SurvivesExtremeOptionsThatAreValid) {
   const std::vector<float> row = {3e38f, -3e38f, 0, 3e38f};
   for (double temperature : {1e-300, 100.0}) {
-    const SamplingOptions options{.repetition_penalty = 1e-300, .temperature = temperature, .typical_p = 1e-300, .top_p = 0, .min_p = 1};
+    const SamplingOptions options{.repetition_penalty = 1e-300,
+                                  .temperature = temperature,
+                                  .typical_p = 1e-300,
+                                  .top_p = 0,
+                                  .min_p = 1};
     ASSERT_TRUE(Validate(options, 4).ok());
-    const std::vector<double> p = Sampler(options, {}, {}, 0).Probabilities(row).value();
+    const std::vector<int32_t> prompt = {0, 1, 3};
+    const std::vector<double> p = Sampler(options, {}, prompt, 0).Probabilities(row).value();
     EXPECT_NEAR(std::accumulate(p.begin(), p.end(), 0.0), 1, 1e-12);
   }
 }
@@ -229,7 +238,7 @@ std::string Refusal(const SamplingOptions& options) { return std::string(Validat
 TEST(SamplingOptions, EveryNumberIsRefusedOutsideItsRange) {
   struct Field {
     const char* name;
-    double SamplingOptions::*value;
+    double SamplingOptions::* value;
     double min, max;
     bool without_min;
   };
@@ -247,8 +256,9 @@ TEST(SamplingOptions, EveryNumberIsRefusedOutsideItsRange) {
       options.*field.value = value;
       return Refusal(options);
     };
-    for (double value : {Limits::quiet_NaN(), -Limits::quiet_NaN(), Limits::signaling_NaN(), Limits::infinity(), -Limits::infinity(),
-                         -0.0, Limits::denorm_min(), -Limits::denorm_min(), 1e-310}) {
+    for (double value :
+         {Limits::quiet_NaN(), -Limits::quiet_NaN(), Limits::signaling_NaN(), Limits::infinity(),
+          -Limits::infinity(), -0.0, Limits::denorm_min(), -Limits::denorm_min(), 1e-310}) {
       EXPECT_THAT(refusal(value), HasSubstr("is not a plain number")) << field.name;
     }
     for (double value : {Limits::max(), std::nextafter(field.max, 1e9)}) {
@@ -273,8 +283,10 @@ TEST(SamplingOptions, IdsAndCountsAreRefusedOutsideTheirRange) {
   EXPECT_EQ(Refusal({.logit_bias = {{-1, 1}}}), "sampling.logit_bias: id -1 is not in [0, 100)");
   EXPECT_EQ(Refusal({.logit_bias = {{1, 101}}}), "sampling.logit_bias[1]: 101 is above 100");
   EXPECT_EQ(Refusal({.logit_bias = {{1, kNan}}}), "sampling.logit_bias[1]: nan is not a plain number");
-  EXPECT_EQ(Refusal({.logit_bias = {{1, 1e-40f}}}), "sampling.logit_bias[1]: 1e-40 is not a plain number");
-  EXPECT_EQ(Refusal({.logit_bias = std::vector<std::pair<int32_t, float>>(1025, {0, 1})}), "sampling.logit_bias: 1025 entries are above 1024");
+  EXPECT_EQ(Refusal({.logit_bias = {{1, 0x1p-140f}}}),
+            "sampling.logit_bias[1]: 7.17465e-43 is not a plain number");
+  EXPECT_EQ(Refusal({.logit_bias = std::vector<std::pair<int32_t, float>>(1025, {0, 1})}),
+            "sampling.logit_bias: 1025 entries are above 1024");
 }
 
 // What this thread has computed, whoever else uses the machine.

@@ -14,7 +14,8 @@ struct Shown {
   bool operator==(const Shown&) const = default;
 };
 
-Shown Feed(const std::vector<std::string>& pieces, const std::vector<std::string>& stops, bool include_stop = false) {
+Shown Feed(const std::vector<std::string>& pieces, const std::vector<std::string>& stops,
+           bool include_stop = false) {
   StopStrings filter(stops, include_stop);
   Shown shown;
   for (const std::string& piece : pieces) shown.text += filter.Add(piece);
@@ -40,7 +41,7 @@ std::string Refusal(const StopOptions& options) { return std::string(Validate(op
 
 TEST(StopStrings, LetTextThroughAndHoldBeginningsBack) {
   StopStrings filter({"stop"}, false);
-  EXPECT_EQ(filter.Add("first"), "first");
+  EXPECT_EQ(filter.Add("one"), "one");
   EXPECT_EQ(filter.Add(" st"), " ");
   EXPECT_EQ(filter.Add("and"), "stand");
   EXPECT_EQ(filter.Add("s"), "");
@@ -95,7 +96,8 @@ TEST(StopStrings, AreFoundHoweverTheTextIsCut) {
 }
 
 TEST(StopStrings, ShowWholeCharactersOnly) {
-  const std::vector<std::string> characters = {"a", "\u00e9", "\u00ea", "\u20ac", "\u20ad", "\U0001f600", "\U0001f601"};
+  const std::vector<std::string> characters = {"a",      "\u00e9",     "\u00ea",    "\u20ac",
+                                               "\u20ad", "\U0001f600", "\U0001f601"};
   std::mt19937 random(1);
   auto any = [&] { return characters[random() % characters.size()]; };
   for (int round = 0; round < 1'000; ++round) {
@@ -109,11 +111,15 @@ TEST(StopOptions, AreCheckedWithNameValueAndLimit) {
   EXPECT_EQ(Refusal({.max_tokens = 1}), "");
   EXPECT_EQ(Refusal({.max_tokens = 0}), "stopping.max_tokens: 0 is below 1");
   EXPECT_EQ(Refusal({.max_tokens = INT32_MIN}), "stopping.max_tokens: -2147483648 is below 1");
-  EXPECT_EQ(Refusal({.max_tokens = 1, .stop_tokens = {0, 100}}), "stopping.stop_tokens[1]: 100 is not in [0, 100)");
-  EXPECT_EQ(Refusal({.max_tokens = 1, .stop_tokens = {-1}}), "stopping.stop_tokens[0]: -1 is not in [0, 100)");
-  EXPECT_EQ(Refusal({.max_tokens = 1, .stop_strings = std::vector<std::string>(17, "a")}), "stopping.stop: 17 strings are above 16");
+  EXPECT_EQ(Refusal({.max_tokens = 1, .stop_tokens = {0, 100}}),
+            "stopping.stop_tokens[1]: 100 is not in [0, 100)");
+  EXPECT_EQ(Refusal({.max_tokens = 1, .stop_tokens = {-1}}),
+            "stopping.stop_tokens[0]: -1 is not in [0, 100)");
+  EXPECT_EQ(Refusal({.max_tokens = 1, .stop_strings = std::vector<std::string>(17, "a")}),
+            "stopping.stop: 17 strings are above 16");
   EXPECT_EQ(Refusal({.max_tokens = 1, .stop_strings = {"a", ""}}), "stopping.stop[1] is empty");
-  EXPECT_EQ(Refusal({.max_tokens = 1, .stop_strings = {std::string(257, 'a')}}), "stopping.stop[0]: 257 bytes are above 256");
+  EXPECT_EQ(Refusal({.max_tokens = 1, .stop_strings = {std::string(257, 'a')}}),
+            "stopping.stop[0]: 257 bytes are above 256");
   EXPECT_EQ(Refusal({.max_tokens = 1, .stop_strings = {std::string(256, 'a')}}), "");
   EXPECT_EQ(Refusal({.max_tokens = 1, .stop_strings = {"\xff"}}), "stopping.stop[0] is not valid UTF-8");
 }

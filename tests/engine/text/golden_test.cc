@@ -18,7 +18,8 @@ TEST(TokenizerCases, WordLevelAgreesInEveryCase) {
 
 TEST(TokenizerCases, SaysWhatDisagrees) {
   TempFolder folder;
-  folder.Write("tokenizer.json", R"({"model": {"type": "WordLevel", "unk_token": "a", "vocab": {"a": 0, "b": 1}}})");
+  folder.Write("tokenizer.json",
+               R"({"model": {"type": "WordLevel", "unk_token": "a", "vocab": {"a": 0, "b": 1}}})");
   folder.Write("cases.json", R"([{"text": "b", "ids": [1], "type_ids": [0], "offsets": [[0, 2]]},
                                  {"text": "b", "ids": [1], "type_ids": [0], "offsets": [[0, 1]], "more": 1}])");
   auto results = CheckTokenizerCases(folder.path());

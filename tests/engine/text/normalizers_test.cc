@@ -51,8 +51,11 @@ TEST(Normalizers, AddedCharactersHaveTheirPredecessorsOrigin) {
 }
 
 TEST(Normalizers, AgreeWithUtf8procOnRandomText) {
-  const std::u32string alphabet = U"aeo\u0301\u0323\u0327\u0345\u00e9\u1e69\u1100\u1161\u11a8\uac00\ufb01\u0f71\u0f72\u212b\u0958\u3099\u304b";
-  const std::pair<const char*, int> forms[] = {{kNfd, UTF8PROC_DECOMPOSE}, {kNfc, UTF8PROC_COMPOSE},
+  const std::u32string alphabet =
+      U"aeo\u0301\u0323\u0327\u0345\u00e9\u1e69\u1100\u1161\u11a8\uac00\ufb01\u0f71\u0f72\u212b\u0958\u3099"
+      U"\u304b";
+  const std::pair<const char*, int> forms[] = {{kNfd, UTF8PROC_DECOMPOSE},
+                                               {kNfc, UTF8PROC_COMPOSE},
                                                {kNfkd, UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT},
                                                {kNfkc, UTF8PROC_COMPOSE | UTF8PROC_COMPAT}};
   std::mt19937 random(1);
@@ -89,19 +92,23 @@ TEST(Normalizers, ReplaceAndPrepend) {
 }
 
 TEST(Normalizers, SequenceActsInItsOrder) {
-  EXPECT_EQ(Text(R"({"type": "Sequence", "normalizers": [{"type": "NFD"}, {"type": "StripAccents"}, {"type": "Lowercase"}]})",
-                 "\u00c9t\u00c9"),
-            "ete");
+  EXPECT_EQ(
+      Text(
+          R"({"type": "Sequence", "normalizers": [{"type": "NFD"}, {"type": "StripAccents"}, {"type": "Lowercase"}]})",
+          "\u00c9t\u00c9"),
+      "ete");
 }
 
 TEST(Normalizers, RefuseWhatTheyDoNotKnow) {
-  EXPECT_EQ(Refusal(R"({"type": "Precompiled", "precompiled_charsmap": ""})"), "t: type \"Precompiled\" is none that Heed reads");
+  EXPECT_EQ(Refusal(R"({"type": "Precompiled", "precompiled_charsmap": ""})"),
+            "t: type \"Precompiled\" is none that Heed reads");
   EXPECT_EQ(Refusal("{}"), "t: type \"\" is none that Heed reads");
   EXPECT_EQ(Refusal("7"), "t: 7 is not an object");
   EXPECT_EQ(Refusal(R"({"type": "NFC", "x": 1})"), "t: unknown key \"x\"");
   EXPECT_EQ(Refusal(R"({"type": "Replace", "pattern": {"Regex": "a+"}, "content": ""})"),
             "t.pattern: Heed reads no Regex here, only String");
-  EXPECT_EQ(Refusal(R"({"type": "Replace", "pattern": {"String": ""}, "content": ""})"), "t.pattern: String is missing or empty");
+  EXPECT_EQ(Refusal(R"({"type": "Replace", "pattern": {"String": ""}, "content": ""})"),
+            "t.pattern: String is missing or empty");
   EXPECT_EQ(Refusal(R"({"type": "Sequence"})"), "t: normalizers is not a list");
   EXPECT_EQ(Refusal(R"({"type": "Sequence", "normalizers": [{"type": "NFC"}, {"type": "Nmt"}]})"),
             "t.normalizers[1]: type \"Nmt\" is none that Heed reads");

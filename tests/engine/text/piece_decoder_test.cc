@@ -46,7 +46,9 @@ TEST(PieceDecoder, CompletesACharacterThatThePromptBegan) {
 TEST(PieceDecoder, SaysNothingOfThePrompt) { EXPECT_THAT(Pieces("the prompt", "x"), ElementsAre("x", "")); }
 
 TEST(PieceDecoder, PutsTheSpaceThatTheContextAsksFor) {
-  const auto tokenizer = NewPipelineTokenizer(R"({"model": {"type": "WordLevel", "vocab": {"a": 0, "b": 1}, "unk_token": "a"}})").value();
+  const auto tokenizer =
+      NewPipelineTokenizer(R"({"model": {"type": "WordLevel", "vocab": {"a": 0, "b": 1}, "unk_token": "a"}})")
+          .value();
   PieceDecoder after(*tokenizer, std::vector<int32_t>{0}, true), fresh(*tokenizer, {}, true);
   EXPECT_EQ(after.Add(1), " b");
   EXPECT_EQ(fresh.Add(1), "b");
@@ -54,8 +56,10 @@ TEST(PieceDecoder, PutsTheSpaceThatTheContextAsksFor) {
 }
 
 TEST(PieceDecoder, SpecialTokensGiveNoText) {
-  const auto tokenizer = NewPipelineTokenizer(R"({"added_tokens": [{"id": 1, "content": "b", "special": true}],
-      "model": {"type": "WordLevel", "vocab": {"a": 0, "b": 1}, "unk_token": "a"}})").value();
+  const auto tokenizer =
+      NewPipelineTokenizer(R"({"added_tokens": [{"id": 1, "content": "b", "special": true}],
+      "model": {"type": "WordLevel", "vocab": {"a": 0, "b": 1}, "unk_token": "a"}})")
+          .value();
   PieceDecoder decoder(*tokenizer, {}, true);
   EXPECT_EQ(decoder.Add(1), "");
   EXPECT_EQ(decoder.Add(0), "a");
@@ -63,10 +67,12 @@ TEST(PieceDecoder, SpecialTokensGiveNoText) {
   EXPECT_EQ(decoder.Add(0), " a");
 }
 
-// Whatever the bytes: every piece is valid UTF-8, nothing waits that cannot change, and joined they are the text.
+// Whatever the bytes: every piece is valid UTF-8, nothing waits that cannot change, and joined they are the
+// text.
 TEST(PieceDecoder, PiecesJoinedAreTheText) {
   const auto tokenizer = NewBytesTokenizer();
-  const std::vector<std::string> units = {"a", "\u00e9", "\u20ac", "\U0001f600", "\ufffd", "\x80", "\xe2", "\xf0\x9f", "\xff"};
+  const std::vector<std::string> units = {"a",    "\u00e9", "\u20ac",   "\U0001f600", "\ufffd",
+                                          "\x80", "\xe2",   "\xf0\x9f", "\xff"};
   std::mt19937 random(1);
   for (int round = 0; round < 500; ++round) {
     std::string bytes;

@@ -22,7 +22,8 @@ std::string Refusal(std::string_view json) {
 }
 
 TEST(PreTokenizers, WhitespaceSplitsWordsFromOtherCharacters) {
-  EXPECT_EQ(Split(R"({"type": "Whitespace"})", " Hello,  world!? a_1\u00e9 "), "[Hello][,][world][!?][a_1\u00e9]");
+  EXPECT_EQ(Split(R"({"type": "Whitespace"})", " Hello,  world!? a_1\u00e9 "),
+            "[Hello][,][world][!?][a_1\u00e9]");
   EXPECT_EQ(Split(R"({"type": "Whitespace"})", " \n"), "");
 }
 
@@ -52,16 +53,21 @@ TEST(PreTokenizers, DigitsStandTogetherOrAlone) {
 }
 
 TEST(PreTokenizers, SequenceSplitsWhatIsSplit) {
-  EXPECT_EQ(Split(R"({"type": "Sequence", "pretokenizers": [{"type": "WhitespaceSplit"}, {"type": "Digits"}]})", "a1 b2"),
-            "[a][1][b][2]");
+  EXPECT_EQ(
+      Split(R"({"type": "Sequence", "pretokenizers": [{"type": "WhitespaceSplit"}, {"type": "Digits"}]})",
+            "a1 b2"),
+      "[a][1][b][2]");
 }
 
 TEST(PreTokenizers, RefuseWhatTheyDoNotKnow) {
   EXPECT_EQ(Refusal(R"({"type": "ByteLevel"})"), "t: type \"ByteLevel\" is none that Heed reads");
   EXPECT_EQ(Refusal(R"({"type": "Punctuation", "behavior": "Doubled"})"),
-            "t: behavior: \"Doubled\" is none of \"Isolated\", \"Removed\", \"MergedWithPrevious\", \"MergedWithNext\", \"Contiguous\"");
-  EXPECT_EQ(Refusal(R"({"type": "Digits", "individual_digits": 1})"), "t: individual_digits: 1 is not true or false");
-  EXPECT_EQ(Refusal(R"({"type": "Sequence", "pretokenizers": [{}]})"), "t.pretokenizers[0]: type \"\" is none that Heed reads");
+            "t: behavior: \"Doubled\" is none of \"Isolated\", \"Removed\", \"MergedWithPrevious\", "
+            "\"MergedWithNext\", \"Contiguous\"");
+  EXPECT_EQ(Refusal(R"({"type": "Digits", "individual_digits": 1})"),
+            "t: individual_digits: 1 is not true or false");
+  EXPECT_EQ(Refusal(R"({"type": "Sequence", "pretokenizers": [{}]})"),
+            "t.pretokenizers[0]: type \"\" is none that Heed reads");
 }
 
 }  // namespace

@@ -25,7 +25,8 @@ Json WordLevel(std::string_view changes = "{}") {
                        {"id": 2, "content": "[SEP]", "special": true, "normalized": false}],
       "normalizer": {"type": "Lowercase"}, "pre_tokenizer": {"type": "Whitespace"}, "post_processor": null, "decoder": null,
       "model": {"type": "WordLevel", "vocab": {"[UNK]": 0, "[CLS]": 1, "[SEP]": 2, "a": 3, "b": 4, "c": 5}, "unk_token": "[UNK]"}})",
-                        "t").value();
+                        "t")
+                  .value();
   json.merge_patch(ParseJson(changes, "t").value());
   return json;
 }
@@ -138,8 +139,10 @@ TEST(Tokenizer, FindsTheLongestAddedToken) {
 }
 
 TEST(Tokenizer, NormalizedAddedTokensAreFoundInNormalizedText) {
-  EXPECT_THAT(Ids(*WithAdded(R"({"content": "X\u00c9", "normalized": true})"), "x\u00e9 X\u00c9"), ElementsAre(6, 6));
-  EXPECT_THAT(Ids(*WithAdded(R"({"content": "X\u00c9", "normalized": false})"), "x\u00e9 X\u00c9"), ElementsAre(0, 6));
+  EXPECT_THAT(Ids(*WithAdded(R"({"content": "X\u00c9", "normalized": true})"), "x\u00e9 X\u00c9"),
+              ElementsAre(6, 6));
+  EXPECT_THAT(Ids(*WithAdded(R"({"content": "X\u00c9", "normalized": false})"), "x\u00e9 X\u00c9"),
+              ElementsAre(0, 6));
 }
 
 TEST(Tokenizer, SingleWordsTouchNoWord) {
@@ -163,43 +166,59 @@ TEST(Tokenizer, RefusesInvalidUtf8) {
 }
 
 TEST(Tokenizer, RefusesVocabulariesThatAreNoNumbering) {
-  auto refusal = [](std::string_view vocab) { return Refusal(WordLevel(Cat(R"({"model": {"vocab": )", vocab, "}}"))); };
+  auto refusal = [](std::string_view vocab) {
+    return Refusal(WordLevel(Cat(R"({"model": {"vocab": )", vocab, "}}")));
+  };
   EXPECT_EQ(refusal(R"({"d": 5})"), "tokenizer.json: vocabulary: \"c\" and \"d\" share id 5");
-  EXPECT_EQ(refusal(R"({"d": -1})"), "tokenizer.json: vocabulary: \"d\": -1 is not an id from 0 to 2147483647");
-  EXPECT_EQ(refusal(R"({"d": 2147483648})"), "tokenizer.json: model.vocab: \"d\": 2147483648 is not an id from 0 to 2147483647");
-  EXPECT_EQ(refusal(R"({"d": 6.0})"), "tokenizer.json: model.vocab: \"d\": 6.0 is not an id from 0 to 2147483647");
-  EXPECT_EQ(refusal(R"({"d": 7})"), "tokenizer.json: vocabulary: \"d\" has id 7, but the ids of 7 tokens must be 0 to 6");
+  EXPECT_EQ(refusal(R"({"d": -1})"),
+            "tokenizer.json: vocabulary: \"d\": -1 is not an id from 0 to 2147483647");
+  EXPECT_EQ(refusal(R"({"d": 2147483648})"),
+            "tokenizer.json: model.vocab: \"d\": 2147483648 is not an id from 0 to 2147483647");
+  EXPECT_EQ(refusal(R"({"d": 6.0})"),
+            "tokenizer.json: model.vocab: \"d\": 6.0 is not an id from 0 to 2147483647");
+  EXPECT_EQ(refusal(R"({"d": 7})"),
+            "tokenizer.json: vocabulary: \"d\" has id 7, but the ids of 7 tokens must be 0 to 6");
   EXPECT_EQ(refusal(R"([1])"), "tokenizer.json: model.vocab is not an object");
-  EXPECT_THAT(std::string(NewPipelineTokenizer(R"({"model": {"vocab": {"a": 0, "a": 1}}})").status().message()),
-              HasSubstr("key \"a\" appears twice"));
+  EXPECT_THAT(
+      std::string(NewPipelineTokenizer(R"({"model": {"vocab": {"a": 0, "a": 1}}})").status().message()),
+      HasSubstr("key \"a\" appears twice"));
 }
 
 TEST(Tokenizer, RefusesAddedTokensThatAreNone) {
-  EXPECT_EQ(RefusalWithAdded(R"({"id": 6, "content": ""})"), "tokenizer.json: added_tokens[3]: content is missing or empty");
+  EXPECT_EQ(RefusalWithAdded(R"({"id": 6, "content": ""})"),
+            "tokenizer.json: added_tokens[3]: content is missing or empty");
   EXPECT_EQ(RefusalWithAdded(Cat(R"({"id": 6, "content": ")", std::string(1'000'000, 'x'), "\"}")),
             "tokenizer.json: added_tokens[3]: content: 1000000 bytes are above 1024");
-  EXPECT_EQ(RefusalWithAdded(R"({"id": 6, "content": "[SEP]"})"), "tokenizer.json: added_tokens: \"[SEP]\" appears twice");
-  EXPECT_EQ(RefusalWithAdded(R"({"id": 6, "content": "a"})"), "tokenizer.json: vocabulary: \"a\" has two ids, 3 and 6");
-  EXPECT_EQ(RefusalWithAdded(R"({"id": 3, "content": "x"})"), "tokenizer.json: vocabulary: \"a\" and \"x\" share id 3");
+  EXPECT_EQ(RefusalWithAdded(R"({"id": 6, "content": "[SEP]"})"),
+            "tokenizer.json: added_tokens: \"[SEP]\" appears twice");
+  EXPECT_EQ(RefusalWithAdded(R"({"id": 6, "content": "a"})"),
+            "tokenizer.json: vocabulary: \"a\" has two ids, 3 and 6");
+  EXPECT_EQ(RefusalWithAdded(R"({"id": 3, "content": "x"})"),
+            "tokenizer.json: vocabulary: \"a\" and \"x\" share id 3");
   EXPECT_EQ(RefusalWithAdded(R"({"id": 9, "content": "x"})"),
             "tokenizer.json: vocabulary: \"x\" has id 9, but the ids of 7 tokens must be 0 to 6");
   EXPECT_EQ(RefusalWithAdded(R"({"content": "x"})"), "tokenizer.json: added_tokens[3].id is missing");
-  EXPECT_EQ(RefusalWithAdded(R"({"id": 6, "content": "x", "color": 1})"), "tokenizer.json: added_tokens[3]: unknown key \"color\"");
+  EXPECT_EQ(RefusalWithAdded(R"({"id": 6, "content": "x", "color": 1})"),
+            "tokenizer.json: added_tokens[3]: unknown key \"color\"");
   Json json = WordLevel(R"({"normalizer": {"type": "StripAccents"}})");
   json["added_tokens"].push_back(Json{{"id", 6}, {"content", "\u0301"}});
   EXPECT_EQ(Refusal(json), "added token \"\\u0301\" is empty after normalization");
 }
 
 TEST(Tokenizer, RefusesComponentsItDoesNotKnowByName) {
-  EXPECT_EQ(Refusal(WordLevel(R"({"model": {"type": "BPE"}})")), "tokenizer.json: model: type \"BPE\" is none that Heed reads");
-  EXPECT_EQ(Refusal(WordLevel(R"({"normalizer": {"type": "Nmt"}})")), "tokenizer.json: normalizer: type \"Nmt\" is none that Heed reads");
+  EXPECT_EQ(Refusal(WordLevel(R"({"model": {"type": "BPE"}})")),
+            "tokenizer.json: model: type \"BPE\" is none that Heed reads");
+  EXPECT_EQ(Refusal(WordLevel(R"({"normalizer": {"type": "Nmt"}})")),
+            "tokenizer.json: normalizer: type \"Nmt\" is none that Heed reads");
   EXPECT_EQ(Refusal(WordLevel(R"({"pre_tokenizer": {"type": "Metaspace"}})")),
             "tokenizer.json: pre_tokenizer: type \"Metaspace\" is none that Heed reads");
   EXPECT_EQ(Refusal(WordLevel(R"({"post_processor": {"type": "RobertaProcessing"}})")),
             "tokenizer.json: post_processor: type \"RobertaProcessing\" is none that Heed reads");
-  EXPECT_EQ(Refusal(WordLevel(R"({"decoder": {"type": "CTC"}})")), "tokenizer.json: decoder: type \"CTC\" is none that Heed reads");
+  EXPECT_EQ(Refusal(WordLevel(R"({"decoder": {"type": "CTC"}})")),
+            "tokenizer.json: decoder: type \"CTC\" is none that Heed reads");
   EXPECT_EQ(Refusal(WordLevel(R"({"extra": 1})")), "tokenizer.json: unknown key \"extra\"");
-  EXPECT_EQ(Refusal(WordLevel(R"({"model": {"dropout": 0.1}})")), "tokenizer.json: model: unknown key \"dropout\"");
+  EXPECT_EQ(Refusal(WordLevel(R"({"model": {"dropout": 0.1}})")),
+            "tokenizer.json: model: unknown key \"dropout\"");
   EXPECT_EQ(Refusal(WordLevel(R"({"model": {"unk_token": "<u>"}})")),
             "tokenizer.json: model: unk_token \"<u>\" is not in the vocabulary");
 }
@@ -219,24 +238,31 @@ TEST(Tokenizer, RefusesTemplatesThatNameWhatIsNotThere) {
             where + "special_tokens[\"[SEP]\"]: ids is not a list of ids");
   EXPECT_EQ(refusal([](Json& p) { p["single"] = "[CLS] $A"; }), where + "single is not a list");
   EXPECT_EQ(refusal([](Json& p) { p["pair"].erase(3); }), where + "pair does not hold A and B once each");
-  EXPECT_EQ(refusal([](Json& p) { p["single"] = p["pair"]; }), where + "single does not hold A once and no B");
-  EXPECT_EQ(refusal([](Json& p) { p["single"][1]["Sequence"]["type_id"] = 2; }), where + "single[1].Sequence.type_id: 2 is above 1");
+  EXPECT_EQ(refusal([](Json& p) { p["single"] = p["pair"]; }),
+            where + "single does not hold A once and no B");
+  EXPECT_EQ(refusal([](Json& p) { p["single"][1]["Sequence"]["type_id"] = 2; }),
+            where + "single[1].Sequence.type_id: 2 is above 1");
   EXPECT_EQ(refusal([](Json& p) { p["single"][1]["Sequence"]["id"] = "C"; }),
             where + "single[1].Sequence.id: \"C\" is none of \"A\", \"B\"");
 }
 
 TEST(Tokenizer, RefusesTruncationThatNeverEnds) {
-  EXPECT_EQ(Refusal(WordLevel(R"({"truncation": {"max_length": 8, "stride": 8, "strategy": "LongestFirst", "direction": "Right"}})")),
-            "tokenizer.json: truncation.stride: 8 is above 7");
-  EXPECT_EQ(Refusal(WordLevel(R"({"truncation": {"max_length": 8, "stride": 7, "strategy": "LongestFirst", "direction": "Right"}})")),
-            "accepted");
+  EXPECT_EQ(
+      Refusal(WordLevel(
+          R"({"truncation": {"max_length": 8, "stride": 8, "strategy": "LongestFirst", "direction": "Right"}})")),
+      "tokenizer.json: truncation.stride: 8 is above 7");
+  EXPECT_EQ(
+      Refusal(WordLevel(
+          R"({"truncation": {"max_length": 8, "stride": 7, "strategy": "LongestFirst", "direction": "Right"}})")),
+      "accepted");
 }
 
 TEST(Tokenizer, RefusesFilesThatAreTooLargeOrTooDeep) {
   TempFolder folder;
   folder.Write("tokenizer.json", "");
   std::filesystem::resize_file(folder / "tokenizer.json", (64 << 20) + 1);
-  EXPECT_EQ(LoadTokenizer(folder.path()).status().message(), "tokenizer.json: 67108865 bytes are above 67108864");
+  EXPECT_EQ(LoadTokenizer(folder.path()).status().message(),
+            "tokenizer.json: 67108865 bytes are above 67108864");
   folder.Write("tokenizer.json", std::string(33, '['));
   EXPECT_EQ(LoadTokenizer(folder.path()).status().message(), "tokenizer.json: nested deeper than 32 levels");
 }
@@ -249,7 +275,8 @@ TEST(Tokenizer, OfAFolderIsItsFileOrBytesOrNone) {
   folder.Write("config.json", R"({"tokenizer": "bytes"})");
   EXPECT_EQ(LoadTokenizer(folder.path()).value()->vocab_size(), 256);
   folder.Write("config.json", "{");
-  EXPECT_THAT(std::string(LoadTokenizer(folder.path()).status().message()), HasSubstr("config.json: not JSON"));
+  EXPECT_THAT(std::string(LoadTokenizer(folder.path()).status().message()),
+              HasSubstr("config.json: not JSON"));
   folder.Write("tokenizer.json", WordLevel().dump());
   EXPECT_EQ(LoadTokenizer(folder.path()).value()->vocab_size(), 6);
 }
@@ -285,7 +312,8 @@ TEST_F(Bytes, HaveNoPairsAndNoInvalidText) {
 }
 
 TEST_F(Bytes, DecodeToValidTextWhateverTheyAre) {
-  EXPECT_EQ(tokenizer_->Decode(std::vector<int32_t>{0x61, 0xe2, 0x82, 0x7a, 0xff, 300, -1}, true), "a\ufffdz\ufffd");
+  EXPECT_EQ(tokenizer_->Decode(std::vector<int32_t>{0x61, 0xe2, 0x82, 0x7a, 0xff, 300, -1}, true),
+            "a\ufffdz\ufffd");
 }
 
 // What this thread has computed, whoever else uses the machine.
@@ -295,7 +323,8 @@ double ThreadSeconds() {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-// 1 MB of what makes pre-tokenizers slow. HEED_SHOW_TIMES=1 shows the figures (2026: below 100 ms on a Zen 5 core).
+// 1 MB of what makes pre-tokenizers slow. HEED_SHOW_TIMES=1 shows the figures (2026: below 100 ms on a Zen 5
+// core).
 TEST(Tokenizer, TakesLinearTimeWhateverTheText) {
   auto golden = LoadTokenizer(HEED_SOURCE_DIR "/tests/golden/tokenizers/word-level").value();
   auto repeated = [](std::string_view unit) {
@@ -312,7 +341,8 @@ TEST(Tokenizer, TakesLinearTimeWhateverTheText) {
     }
     return best;
   };
-  for (const char* unit : {"a", " ", "\u0301", "\u0316\u0301", "[", "[UNK", "a ", "\u00e9", "the quick brown fox ", "!", "\U0001f600"}) {
+  for (const char* unit : {"a", " ", "\u0301", "\u0316\u0301", "[", "[UNK", "a ", "\u00e9",
+                           "the quick brown fox ", "!", "\U0001f600"}) {
     const double time = seconds(repeated(unit));
     EXPECT_LT(time, 3.0) << unit;  // what is not linear takes minutes; sanitizers take ten times longer
     if (getenv("HEED_SHOW_TIMES") != nullptr) std::printf("%-8s %.1f ms\n", unit, 1e3 * time);

@@ -26,9 +26,8 @@ std::string Refusal(std::string_view header, int data_bytes) {
 // Of a file with one tensor "a" of these fields.
 std::string TensorRefusal(std::string_view dtype, std::string_view shape, std::string_view offsets,
                           int data_bytes) {
-  return Refusal(
-      Cat(R"({"a":{"dtype":)", dtype, R"(,"shape":)", shape, R"(,"data_offsets":)", offsets, "}}"),
-      data_bytes);
+  return Refusal(Cat(R"({"a":{"dtype":)", dtype, R"(,"shape":)", shape, R"(,"data_offsets":)", offsets, "}}"),
+                 data_bytes);
 }
 
 std::vector<TensorToWrite> ThreeTensors() {
@@ -174,7 +173,7 @@ TEST(Safetensors, RefusesOffsetsThatDisagreeWithShapeOrFile) {
 TEST(Safetensors, RefusesOverlapsAndHoles) {
   auto two = [](std::string_view a, std::string_view b, int bytes) {
     return Refusal(Cat(R"({"a":{"dtype":"U8","shape":[4],"data_offsets":)", a,
-                                R"(},"b":{"dtype":"U8","shape":[4],"data_offsets":)", b, "}}"),
+                       R"(},"b":{"dtype":"U8","shape":[4],"data_offsets":)", b, "}}"),
                    bytes);
   };
   EXPECT_EQ(two("[4,8]", "[0,4]", 8), "accepted");

@@ -115,8 +115,7 @@ TEST_F(ShardedWeights, RefusesWhatIndexAndShardsDisagreeAbout) {
 TEST_F(ShardedWeights, RefusesShardNamesThatAreNoPlainNames) {
   for (const char* name : {"\"\"", "\"../one.safetensors\"", "\"/etc/passwd\"", "\"a/b\"", "\".\"", "\"..\"",
                            "\".hidden\"", "7", "\"a\\u0000b\"", "\"a\\\\b\""}) {
-    EXPECT_THAT(RefusalOf(Cat(R"({"weight_map":{"a":)", name, "}}")),
-                HasSubstr("is not a file name"))
+    EXPECT_THAT(RefusalOf(Cat(R"({"weight_map":{"a":)", name, "}}")), HasSubstr("is not a file name"))
         << name;
   }
 }

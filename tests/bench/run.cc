@@ -1,0 +1,41 @@
+#include "tests/bench/run.h"
+
+#include <algorithm>
+
+#include "engine/ops/rows.h"
+#include "tests/bench/shapes.h"
+
+namespace heed {
+
+Work LastRow(Sequence* sequence, std::vector<int32_t> tokens, int32_t* next) {
+  Work work{.sequence = sequence, .tokens = std::move(tokens)};
+  work.wanted = {static_cast<int32_t>(work.tokens.size()) - 1};
+  work.read = [next](int32_t, std::span<const float> row) {
+    *next = static_cast<int32_t>(ArgMax(row.data(), static_cast<int64_t>(row.size())));
+  };
+  return work;
+}
+
+void RunPass(const Model& model, std::vector<Work>& batch, Threads& threads) {
+  std::unique_ptr<Pass> pass = model.Begin(&batch);
+  while (pass->Advance(threads)) {
+  }
+}
+
+std::unique_ptr<Sequence> AfterPrompt(const Model& model, int64_t n, Threads& threads) {
+  constexpr int64_t kChunk = 2048;
+  std::unique_ptr<Sequence> sequence = model.Start();
+  const std::vector<int32_t> tokens = Tokens(n, model.info().vocab_size);
+  int32_t next = 0;
+  for (int64_t at = 0; at < n; at += kChunk) {
+    int64_t count = std::min(kChunk, n - at);
+    std::vector<Work> batch;
+    batch.push_back(LastRow(sequence.get(), {tokens.begin() + at, tokens.begin() + at + count}, &next));
+    batch[0].more = at + count < n;
+    if (batch[0].more) batch[0].wanted.clear();
+    RunPass(model, batch, threads);
+  }
+  return sequence;
+}
+
+}  // namespace heed

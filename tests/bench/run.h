@@ -1,0 +1,23 @@
+// Running a model in a benchmark: a batch from end to end.
+#ifndef HEED_TESTS_BENCH_RUN_H_
+#define HEED_TESTS_BENCH_RUN_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "engine/base/threads.h"
+#include "engine/models/model.h"
+
+namespace heed {
+
+// A work whose last row is wanted; what comes back goes to `next`: the largest output's index.
+Work LastRow(Sequence* sequence, std::vector<int32_t> tokens, int32_t* next);
+
+void RunPass(const Model& model, std::vector<Work>& batch, Threads& threads);
+
+// A sequence that has read a prompt of n tokens, in chunks of 2,048.
+std::unique_ptr<Sequence> AfterPrompt(const Model& model, int64_t n, Threads& threads);
+
+}  // namespace heed
+
+#endif  // HEED_TESTS_BENCH_RUN_H_

@@ -1,0 +1,201 @@
+// What the server adds to the engine: encoders through gRPC with 32 callers beside the engine alone, a lone call back to back
+// and after two seconds of silence, and how long a start takes.
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <numeric>
+#include <thread>
+
+#include "absl/log/check.h"
+#include "client/client.h"
+#include "engine/base/status.h"
+#include "server/services/config.h"
+#include "server/services/server.h"
+#include "tests/bench/run.h"
+#include "tests/bench/sections.h"
+#include "tests/bench/shapes.h"
+#include "tests/engine/weights/safetensors_writer.h"
+#include "tests/testing/random_model.h"
+
+namespace heed {
+namespace {
+
+double Now() { return std::chrono::duration<double>(Clock::Real().Now().time_since_epoch()).count(); }
+
+// A server in this process with one random model, and a client of it.
+class Service {
+ public:
+  Service(const Json& model, Precision precision, int threads) : random_(MakeRandomModel(model, precision)) {
+    v1::ServerConfig config;
+    config.set_address("127.0.0.1:0");
+    config.set_metrics_address("127.0.0.1:0");
+    config.set_threads(threads);
+    auto* entry = config.add_models();
+    entry->set_name("bench");
+    entry->set_folder("memory");
+    auto whole = WithModels(config);
+    CHECK(whole.ok()) << whole.status();
+    auto server = Server::Listen(*whole, [&](const ModelSpec&) -> absl::StatusOr<LoadedModel> {
+      return LoadedModel{.model = std::move(random_.model)};
+    });
+    CHECK(server.ok()) << server.status();
+    server_ = *std::move(server);
+    CHECK(server_->Load().ok());
+    client_ = std::make_unique<Client>(*Client::Connect(Cat("127.0.0.1:", server_->port())));
+  }
+
+  // Seconds of one call for one input of n tokens.
+  double Call(int64_t n) const {
+    v1::ClassifyRequest request;
+    v1::Tokens& input = *request.add_inputs()->mutable_tokens();
+    for (int32_t token : Tokens(n, 30522)) input.add_ids(token);
+    double begin = Now();
+    auto response = client_->Classify(request);
+    CHECK(response.ok()) << response.status();
+    return Now() - begin;
+  }
+
+ private:
+  RandomModel random_;
+  std::unique_ptr<Server> server_;
+  std::unique_ptr<Client> client_;
+};
+
+// All lengths, in order, by 32 callers at a time.
+void CallAll(const Service& service, const std::vector<int64_t>& lengths) {
+  std::atomic<size_t> next = 0;
+  std::vector<std::thread> callers;
+  for (int i = 0; i < 32; ++i) {
+    callers.emplace_back([&] {
+      for (size_t at = next++; at < lengths.size(); at = next++) service.Call(lengths[at]);
+    });
+  }
+  for (std::thread& caller : callers) caller.join();
+}
+
+// The same with the engine alone: always the next 32 at once, as 32 callers would have it.
+void RunAll(const Model& model, const std::vector<int64_t>& lengths, Threads& threads) {
+  int32_t label = 0;
+  for (size_t begin = 0; begin < lengths.size(); begin += 32) {
+    std::vector<std::unique_ptr<Sequence>> sequences;
+    std::vector<Work> batch;
+    for (size_t i = begin; i < std::min(begin + 32, lengths.size()); ++i) {
+      sequences.push_back(model.Start());
+      batch.push_back(LastRow(sequences.back().get(), Tokens(lengths[i], model.info().vocab_size), &label));
+      batch.back().wanted = {0};
+    }
+    RunPass(model, batch, threads);
+  }
+}
+
+double Median(std::vector<double> values) {
+  std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
+  return values[values.size() / 2];
+}
+
+void Throughput(Threads& threads) {
+  std::vector<int64_t> lengths = RaggedLengths();
+  const std::vector<int64_t> once = lengths;
+  for (int i = 0; i < 3; ++i) lengths.insert(lengths.end(), once.begin(), once.end());
+  const double tokens = std::accumulate(lengths.begin(), lengths.end(), 0.0);
+  Table table({"encoder  ", "dtype", "engine alone tokens/s", "32 callers over gRPC tokens/s", "share"});
+  for (const auto& [name, config] : {std::pair{"BERT-base", BertBase()}, {"MiniLM-L6", MiniLm()}}) {
+    for (Precision precision : {Precision::kF32, Precision::kBf16, Precision::kInt8}) {
+      RandomModel model = MakeRandomModel(config, precision);
+      Service service(config, precision, threads.count());
+      std::vector<double> seconds =
+          LeastSeconds({[&] { RunAll(*model, lengths, threads); }, [&] { CallAll(service, lengths); }});
+      table.Row({name, std::string(Name(precision)), Cat(static_cast<int64_t>(tokens / seconds[0])),
+                 Cat(static_cast<int64_t>(tokens / seconds[1])), Percent(seconds[0] / seconds[1])});
+    }
+  }
+}
+
+void LoneCalls() {
+  constexpr int64_t kTokens = 32;
+  Table table({"MiniLM-L6, 32 tokens", "threads", "engine", "call, back to back", "call every 2 s", "the server adds"});
+  for (int count : {1, 2}) {
+    Threads threads(count);
+    RandomModel model = MakeRandomModel(MiniLm(), Precision::kBf16);
+    double engine = LeastSeconds({[&] { RunAll(*model, {kTokens}, threads); }})[0];
+    Service service(MiniLm(), Precision::kBf16, count);
+    std::vector<double> hot, quiet;
+    for (int i = 0; i < 400; ++i) hot.push_back(service.Call(kTokens));
+    for (int i = 0; i < 8; ++i) {
+      std::this_thread::sleep_for(std::chrono::seconds(2));
+      quiet.push_back(service.Call(kTokens));
+    }
+    hot.erase(hot.begin(), hot.begin() + 100);
+    table.Row({"bf16", Cat(count), Milliseconds(engine), Milliseconds(Median(hot)), Milliseconds(Median(quiet)),
+               Milliseconds(Median(hot) - engine)});
+  }
+}
+
+// A model of about 100 MB on disk.
+Json HundredMegabytes() {
+  Json config = MiniLm();
+  config["vocab_size"] = 38000;
+  return config;
+}
+
+void WriteFolder(const std::filesystem::path& folder, const Json& config) {
+  std::filesystem::create_directories(folder);
+  std::ofstream(folder / "config.json") << config.dump();
+  RandomWeights weights = MakeRandomWeights(config);
+  std::vector<TensorToWrite> tensors;
+  for (const auto& [name, tensor] : weights.tensors) {
+    tensors.push_back({name, tensor.dtype, tensor.shape,
+                       std::string(static_cast<const char*>(tensor.data), tensor.size() * sizeof(float))});
+  }
+  std::ofstream(folder / "model.safetensors", std::ios::binary) << SafetensorsOf(tensors);
+}
+
+// Seconds from the start of `heed serve` to its line "listening on".
+double StartOnce(const std::filesystem::path& models) {
+  const std::filesystem::path heed = std::filesystem::canonical("/proc/self/exe").parent_path() / "heed";
+  const std::string command = "exec " + heed.string() + " serve --address=127.0.0.1:0 --metrics_address=127.0.0.1:0 --models=" +
+                              models.string() + " 2>/dev/null & echo $!; wait";
+  double begin = Now();
+  FILE* out = popen(command.c_str(), "r");
+  CHECK(out != nullptr);
+  char line[256];
+  CHECK(fgets(line, sizeof(line), out) != nullptr);
+  const pid_t pid = std::atoi(line);
+  double seconds = 0;
+  while (fgets(line, sizeof(line), out) != nullptr) {
+    if (std::string_view(line).starts_with("listening on")) {
+      seconds = Now() - begin;
+      kill(pid, SIGTERM);
+    }
+  }
+  CHECK_EQ(pclose(out), 0);
+  CHECK_GT(seconds, 0) << heed << " serve did not say that it listens";
+  return seconds;
+}
+
+void StartUp() {
+  const auto models = std::filesystem::temp_directory_path() / Cat("heed_bench_", getpid());
+  WriteFolder(models / "hundred", HundredMegabytes());
+  const double megabytes = static_cast<double>(std::filesystem::file_size(models / "hundred" / "model.safetensors")) / 1e6;
+  std::vector<double> seconds;
+  for (int i = 0; i < 5; ++i) seconds.push_back(StartOnce(models));
+  std::filesystem::remove_all(models);
+  Table table({"start to READY", "model MB", "median", "least"});
+  table.Row({"heed serve", Cat(static_cast<int64_t>(megabytes)), Milliseconds(Median(seconds)),
+             Milliseconds(*std::min_element(seconds.begin(), seconds.end()))});
+}
+
+}  // namespace
+
+void ServeSection(Threads& threads, const Limits& limits) {
+  LoneCalls();
+  Throughput(threads);
+  StartUp();
+}
+
+}  // namespace heed
