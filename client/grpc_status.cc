@@ -8,9 +8,7 @@ namespace heed {
 
 absl::Status FromGrpc(const grpc::Status& status) {
   if (status.ok()) return absl::OkStatus();
-  const int code = static_cast<int>(status.error_code());
-  const bool known = code > 0 && code <= static_cast<int>(absl::StatusCode::kUnauthenticated);
-  return {known ? static_cast<absl::StatusCode>(code) : absl::StatusCode::kUnknown, status.error_message()};
+  return {static_cast<absl::StatusCode>(status.error_code()), status.error_message()};
 }
 
 std::optional<absl::Duration> RetryAfter(const grpc::ClientContext& context) {

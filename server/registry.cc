@@ -81,8 +81,7 @@ absl::StatusOr<std::unique_ptr<const ServedModel>> Registry::Make(const ModelSpe
   return served;
 }
 
-absl::StatusOr<const ServedModel*> Registry::Find(std::string_view name,
-                                                                  std::string_view version) const {
+absl::StatusOr<const ServedModel*> Registry::Find(std::string_view name, std::string_view version) const {
   if (!name.empty() && !ValidName(name))
     return Invalid("a model's name is 1 to 64 of [A-Za-z0-9._-] and does not begin with '.'");
   if (!version.empty() && !ValidName(version))

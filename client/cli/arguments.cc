@@ -40,7 +40,7 @@ std::string LimitsText(Limits limits) {
 
 std::string_view Nearest(std::string_view typed, const std::vector<std::string_view>& names) {
   std::string_view best;
-  size_t least = 1 + std::max<size_t>(1, typed.size() / 3);
+  size_t least = std::min(typed.size(), 1 + std::max<size_t>(2, typed.size() / 3));
   for (const std::string_view name : names) {
     const size_t distance = Distance(typed, name);
     if (distance >= least) continue;

@@ -75,7 +75,7 @@ void Page::WriteTurn() {
 void Page::Write(std::string_view text) {
   if (text.empty()) return;
   terminal_.out << (terminal_.out_is_screen ? ForScreen(std::string(text)) : text) << std::flush;
-  in_line_ = true;
+  in_line_ = text.back() != '\n';
 }
 
 // The text; with log-probabilities, a line a token.

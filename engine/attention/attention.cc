@@ -4,7 +4,8 @@
 
 namespace heed {
 
-using Factory = absl::StatusOr<std::unique_ptr<Attention>>(const AttentionSetting&, JsonFields&, const WeightScope&);
+using Factory = absl::StatusOr<std::unique_ptr<Attention>>(const AttentionSetting&, JsonFields&,
+                                                           const WeightScope&);
 #define VARIANT(type, factory) Factory factory;
 #include "engine/attention/variants.def"
 #undef VARIANT
@@ -53,7 +54,8 @@ absl::StatusOr<std::unique_ptr<Attention>> NewAttention(const AttentionSetting& 
   return Invalid(fields.where(), ".type: \"", type, "\" is none of ", known);
 }
 
-absl::StatusOr<Product> LoadProduct(const WeightScope& scope, std::string_view name, int64_t out, int64_t in) {
+absl::StatusOr<Product> LoadProduct(const WeightScope& scope, std::string_view name, int64_t out,
+                                    int64_t in) {
   Product product{std::string(name)};
   ASSIGN_OR_RETURN(product.weight, (scope / name).Get("weight", {out, in}));
   ASSIGN_OR_RETURN(product.bias, (scope / name).Optional("bias", {out}));

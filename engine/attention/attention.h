@@ -1,11 +1,12 @@
 // The contract of every attention variant.
 //
-// Attention is what all sequences share: weights and options, const after loading. AttentionRun is what one sequence
-// remembers in one layer. Extend() takes the next rows into memory and attends from them: a fresh memory and all rows at
-// once is an encoder, one row is a decode step, rows of another sequence are cross-attention.
+// Attention is what all sequences share: weights and options, const after loading. AttentionRun is what one
+// sequence remembers in one layer. Extend() takes the next rows into memory and attends from them: a fresh
+// memory and all rows at once is an encoder, one row is a decode step, rows of another sequence are
+// cross-attention.
 //
-// All that is row-wise (projections) is not done here: a variant names its products, the layer computes them for all
-// rows of the batch at once, and Extend() gets their results.
+// All that is row-wise (projections) is not done here: a variant names its products, the layer computes them
+// for all rows of the batch at once, and Extend() gets their results.
 #ifndef HEED_ENGINE_ATTENTION_ATTENTION_H_
 #define HEED_ENGINE_ATTENTION_ATTENTION_H_
 
@@ -25,8 +26,8 @@
 
 namespace heed {
 
-// Chunks of a sequence end at multiples of this many of its own positions, and so does every block of keys: a result never
-// depends on where company made a chunk end.
+// Chunks of a sequence end at multiples of this many of its own positions, and so does every block of keys: a
+// result never depends on where company made a chunk end.
 inline constexpr int64_t kGrid = 128;
 
 // Whether the step of token t gives row t of the whole sequence's pass.
@@ -39,43 +40,47 @@ std::string_view Name(DecodeClass decode);  // "exact", "approximate", "none"
 
 // What a variant may know of the model it stands in.
 struct AttentionSetting {
-  int64_t width = 0;         // hidden_size
-  int num_heads = 0;         // num_attention_heads, or the layer's own num_heads
-  bool causal = false;       // in a decoder
-  bool cross = false;        // keys and values are another sequence's
+  int64_t width = 0;    // hidden_size
+  int num_heads = 0;    // num_attention_heads, or the layer's own num_heads
+  bool causal = false;  // in a decoder
+  bool cross = false;   // keys and values are another sequence's
   Precision precision = Precision::kF32;
-  std::string where;         // begins error messages: "config.json: layers[3].attention"
+  std::string where;  // begins error messages: "config.json: layers[3].attention"
 };
 
 // A row-wise product of the layer's (normalised) input, y = x W' + b, computed by the layer for all rows.
 struct Product {
   std::string name;
-  Tensor weight;         // [out, in]
-  Tensor bias;           // [out] or empty
+  Tensor weight;           // [out, in]
+  Tensor bias;             // [out] or empty
   bool of_source = false;  // of the source's rows (keys and values of cross-attention), not of the input's
 };
 
 // The rows that one sequence gives to one Extend().
 struct AttentionRows {
-  int64_t first = 0;        // position of the first row in its sequence
-  int64_t count = 0;        // rows that attend; 0 when only a source is taken in
-  int64_t source_count = 0; // rows that become keys and values: == count in self-attention
-  bool complete = false;    // no further row will come: an encoder, or a whole source
-  // Results of the products, side by side, in the order of Attention::products: product p is Cols(offset[p], width[p]).
-  const Rows* products = nullptr;  // [number of products], each [count or source_count, its width]; activation type
-  Rows out;                        // [count, Attention::out_width()], activation type: before the output projection
+  int64_t first = 0;         // position of the first row in its sequence
+  int64_t count = 0;         // rows that attend; 0 when only a source is taken in
+  int64_t source_count = 0;  // rows that become keys and values: == count in self-attention
+  bool complete = false;     // no further row will come: an encoder, or a whole source
+  // Results of the products, side by side, in the order of Attention::products: product p is Cols(offset[p],
+  // width[p]).
+  const Rows* products =
+      nullptr;  // [number of products], each [count or source_count, its width]; activation type
+  Rows out;     // [count, Attention::out_width()], activation type: before the output projection
 };
 
 // What one sequence remembers in one layer.
 class AttentionRun {
  public:
   virtual ~AttentionRun() = default;
-  // Takes the rows in and writes out. Called once for each task in [0, Attention::tasks()), all before the next rows; the
-  // tasks may run at the same time on different threads, and share nothing that changes. Throws only bad_alloc.
+  // Takes the rows in and writes out. Called once for each task in [0, Attention::tasks()), all before the
+  // next rows; the tasks may run at the same time on different threads, and share nothing that changes.
+  // Throws only bad_alloc.
   virtual void Extend(const AttentionRows& rows, int task, Scratch& scratch) = 0;
   virtual std::unique_ptr<AttentionRun> Clone() const = 0;
-  // Measures, saves or restores all that it remembers; restores into a fresh run of the same Attention. Bytes from
-  // outside: whoever restores a sequence checks that all its runs remember as many tokens() as it has taken in.
+  // Measures, saves or restores all that it remembers; restores into a fresh run of the same Attention. Bytes
+  // from outside: whoever restores a sequence checks that all its runs remember as many tokens() as it has
+  // taken in.
   virtual void Archive(StateArchive& archive) = 0;
   // Rows taken in as keys and values so far: the source's in cross-attention.
   virtual int64_t tokens() const = 0;
@@ -86,10 +91,11 @@ class Attention {
  public:
   virtual ~Attention() = default;
   virtual std::unique_ptr<AttentionRun> Start() const = 0;
-  // Closed form: the most bytes of memory that a run holds after `tokens` tokens, however they came. At least what
-  // Archive() measures.
+  // Closed form: the most bytes of memory that a run holds after `tokens` tokens, however they came. At least
+  // what Archive() measures.
   virtual int64_t StateBytes(int64_t tokens) const = 0;
-  // Multiply-adds of Extend() for a whole sequence of n rows, all heads; what admission and Describe predict with.
+  // Multiply-adds of Extend() for a whole sequence of n rows, all heads; what admission and Describe predict
+  // with.
   virtual double Cost(int64_t n) const = 0;
 
   const std::vector<Product>& products() const { return products_; }
@@ -100,14 +106,14 @@ class Attention {
 
  protected:
   std::vector<Product> products_;
-  int64_t out_width_ = 0;                        // heads * head_dim: the columns that o.weight reads
-  int tasks_ = 1;                                // independent pieces of Extend(): one a (key-value) head
+  int64_t out_width_ = 0;  // heads * head_dim: the columns that o.weight reads
+  int tasks_ = 1;          // independent pieces of Extend(): one a (key-value) head
   DecodeClass decode_ = DecodeClass::kExact;
-  int64_t max_tokens_ = 0;                       // the longest sequence, 0 = no limit of its own
+  int64_t max_tokens_ = 0;  // the longest sequence, 0 = no limit of its own
 };
 
-// Makes the variant `fields` names ("type"), as variants.def lists them. Checks every option and tensor; an option that
-// nobody knows is an error. The scope holds q.weight and so on; o is the layer's.
+// Makes the variant `fields` names ("type"), as variants.def lists them. Checks every option and tensor; an
+// option that nobody knows is an error. The scope holds q.weight and so on; o is the layer's.
 absl::StatusOr<std::unique_ptr<Attention>> NewAttention(const AttentionSetting& setting, JsonFields& fields,
                                                         const WeightScope& scope);
 

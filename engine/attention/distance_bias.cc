@@ -8,8 +8,8 @@
 
 namespace heed {
 
-// Distances to tabulate: a block whose first key is `reach` to the left or, with its last key, to the right of the query
-// must be on the straight part as a whole, so a block more to each side.
+// Distances to tabulate: a block whose first key is `reach` to the left or, with its last key, to the right
+// of the query must be on the straight part as a whole, so a block more to each side.
 DistanceBias::DistanceBias(int heads, int64_t reach, const std::function<double(int, int64_t)>& value,
                            const std::function<double(int)>& slope)
     : reach_(reach + kKeyBlock) {
@@ -17,7 +17,8 @@ DistanceBias::DistanceBias(int heads, int64_t reach, const std::function<double(
     slopes_.push_back(slope(head) * std::numbers::log2e);
     for (int64_t d = -reach_; d <= reach_; ++d) {
       const int64_t near = std::clamp(d, -reach, reach);
-      table_.push_back(static_cast<float>(value(head, near) * std::numbers::log2e + slopes_[head] * std::abs(d - near)));
+      table_.push_back(
+          static_cast<float>(value(head, near) * std::numbers::log2e + slopes_[head] * std::abs(d - near)));
     }
   }
 }

@@ -1,7 +1,8 @@
-// A number added to each score that depends on the head and on how far the key is from the query: ALiBi (Press et al.
-// 2022), T5's buckets (Raffel et al. 2020). A table a head holds the near distances in the order of the keys, so that the
-// biases of a row over a block of keys lie side by side; farther away they go on along a straight line (of slope 0 for
-// buckets), so that a far block is the table's last block plus a constant.
+// A number added to each score that depends on the head and on how far the key is from the query: ALiBi
+// (Press et al. 2022), T5's buckets (Raffel et al. 2020). A table a head holds the near distances in the
+// order of the keys, so that the biases of a row over a block of keys lie side by side; farther away they go
+// on along a straight line (of slope 0 for buckets), so that a far block is the table's last block plus a
+// constant.
 #ifndef HEED_ENGINE_ATTENTION_DISTANCE_BIAS_H_
 #define HEED_ENGINE_ATTENTION_DISTANCE_BIAS_H_
 
@@ -13,8 +14,8 @@ namespace heed {
 
 class DistanceBias {
  public:
-  // value(head, key position - query position), for each distance up to `reach` to either side; beyond it, value +
-  // slope(head) for each step away.
+  // value(head, key position - query position), for each distance up to `reach` to either side; beyond it,
+  // value + slope(head) for each step away.
   DistanceBias(int heads, int64_t reach, const std::function<double(int, int64_t)>& value,
                const std::function<double(int)>& slope);
 

@@ -18,7 +18,8 @@ constexpr int64_t kMostTokens = int64_t{1} << 40;
 
 class DotProductAttention : public Attention {
  public:
-  DotProductAttention(const AttentionSetting& setting, DotProductOptions options, std::vector<Product> products);
+  DotProductAttention(const AttentionSetting& setting, DotProductOptions options,
+                      std::vector<Product> products);
 
   std::unique_ptr<AttentionRun> Start() const override;
   int64_t StateBytes(int64_t tokens) const override;
@@ -74,7 +75,8 @@ void Run::Remember(const AttentionRows& rows, int task, Scratch& scratch) {
   Memory& memory = heads_[task];
   const Rows keys = rows.products[1].Cols(task * o.head_dim, o.head_dim);
   const Rows values = rows.products[2].Cols(task * o.head_dim, o.head_dim);
-  const Rows turned{keys.dtype, scratch.Take<char>(kPage * o.head_dim * SizeOf(keys.dtype)), kPage, o.head_dim, o.head_dim};
+  const Rows turned{keys.dtype, scratch.Take<char>(kPage * o.head_dim * SizeOf(keys.dtype)), kPage,
+                    o.head_dim, o.head_dim};
   int64_t* positions = scratch.Take<int64_t>(kPage);
   for (int64_t row = 0; row < rows.source_count; row += kPage) {
     const int64_t count = std::min(kPage, rows.source_count - row);
@@ -128,7 +130,8 @@ void Run::Archive(StateArchive& archive) {
 
 DotProductAttention::DotProductAttention(const AttentionSetting& setting, DotProductOptions options,
                                          std::vector<Product> products)
-    : options_(std::move(options)), core_(ActivationType(setting.precision), options_.head_dim, options_.scale) {
+    : options_(std::move(options)),
+      core_(ActivationType(setting.precision), options_.head_dim, options_.scale) {
   products_ = std::move(products);
   out_width_ = options_.heads * options_.head_dim;
   tasks_ = options_.key_value_heads;
@@ -142,8 +145,8 @@ int64_t DotProductAttention::KeptFrom(int64_t tokens) const {
   return std::max<int64_t>(0, tokens - options_.window + 1) / kPage * kPage;
 }
 
-// The window - 1 keys that the next row needs beside its own lie in 1 + (window - 2 rounded up to pages) pages at most, as
-// the newest page need hold no more than one of them.
+// The window - 1 keys that the next row needs beside its own lie in 1 + (window - 2 rounded up to pages)
+// pages at most, as the newest page need hold no more than one of them.
 int64_t DotProductAttention::StateBytes(int64_t tokens) const {
   const DotProductOptions& o = options_;
   int64_t kept = tokens;
@@ -154,7 +157,8 @@ int64_t DotProductAttention::StateBytes(int64_t tokens) const {
 }
 
 double DotProductAttention::Cost(int64_t n) const {
-  const double length = n, seen = std::min<double>(n, options_.window > 0 ? options_.window + options_.sinks : n);
+  const double length = n,
+               seen = std::min<double>(n, options_.window > 0 ? options_.window + options_.sinks : n);
   const double pairs = options_.causal ? seen * (seen + 1) / 2 + (length - seen) * seen : length * length;
   return 2 * pairs * out_width_;
 }
@@ -162,7 +166,8 @@ double DotProductAttention::Cost(int64_t n) const {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Attention>> NewDotProductAttention(const AttentionSetting& setting,
-                                                                  DotProductOptions options, const WeightScope& scope) {
+                                                                  DotProductOptions options,
+                                                                  const WeightScope& scope) {
   CHECK(options.heads % options.key_value_heads == 0 && options.head_dim > 0 && options.scale > 0);
   CHECK(options.causal || options.window == 0) << "a window looks back";
   CHECK(options.window > 0 || options.sinks == 0) << "without a window every key stays visible";

@@ -6,8 +6,8 @@
 
 namespace heed {
 
-absl::StatusOr<std::unique_ptr<Attention>> NewFullAttention(const AttentionSetting& setting, JsonFields& fields,
-                                                            const WeightScope& scope) {
+absl::StatusOr<std::unique_ptr<Attention>> NewFullAttention(const AttentionSetting& setting,
+                                                            JsonFields& fields, const WeightScope& scope) {
   if (setting.width % setting.num_heads != 0) {
     fields.Fail(Cat("hidden_size ", setting.width, " is not divisible by ", setting.num_heads, " heads"));
   }

@@ -13,11 +13,22 @@ namespace {
 constexpr int64_t kWord = 4;  // bytes of a float, or of a pair of bf16
 
 int64_t RoundUp(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
-int64_t ValuePitch(int64_t head_dim) { return RoundUp(head_dim, 16); }
-int64_t KeyRows(DType type, int64_t head_dim) { return type == DType::kBf16 ? (head_dim + 1) / 2 : head_dim; }
+int64_t ValueColumns(int64_t head_dim) { return RoundUp(head_dim, 16); }
+
+int64_t KeyPanelBytes(DType type, int64_t head_dim) {
+  return kSoftmaxPiece * kWord * (type == DType::kBf16 ? (head_dim + 1) / 2 : head_dim);
+}
 
 int64_t PageBytes(DType type, int64_t head_dim) {
-  return KeyValuePages::kPage * (KeyRows(type, head_dim) * kWord + ValuePitch(head_dim) * SizeOf(type));
+  constexpr int64_t kPage = KeyValuePages::kPage;
+  return kPage / kSoftmaxPiece * KeyPanelBytes(type, head_dim) +
+         kPage * ValueColumns(head_dim) * SizeOf(type);
+}
+
+// Into the second-level cache.
+void Prefetch(const void* data, int64_t bytes) {
+  for (int64_t i = 0; i < bytes; i += kAlignment)
+    __builtin_prefetch(static_cast<const char*>(data) + i, 0, 2);
 }
 
 }  // namespace
@@ -25,16 +36,14 @@ int64_t PageBytes(DType type, int64_t head_dim) {
 KeyValuePages::KeyValuePages(DType type, int64_t head_dim)
     : type_(type),
       head_dim_(head_dim),
-      value_pitch_(ValuePitch(head_dim)),
-      key_rows_(KeyRows(type, head_dim)),
-      key_bytes_(key_rows_ * kPage * kWord) {}
+      value_columns_(ValueColumns(head_dim)),
+      key_panel_bytes_(KeyPanelBytes(type, head_dim)) {}
 
 KeyValuePages::KeyValuePages(const KeyValuePages& other)
     : type_(other.type_),
       head_dim_(other.head_dim_),
-      value_pitch_(other.value_pitch_),
-      key_rows_(other.key_rows_),
-      key_bytes_(other.key_bytes_),
+      value_columns_(other.value_columns_),
+      key_panel_bytes_(other.key_panel_bytes_),
       begin_(other.begin_),
       end_(other.end_),
       pages_(other.pages_) {
@@ -45,12 +54,37 @@ int64_t KeyValuePages::Bytes(DType type, int64_t head_dim, int64_t begin, int64_
   return (RoundUp(end, kPage) - begin / kPage * kPage) / kPage * PageBytes(type, head_dim);
 }
 
+char* KeyValuePages::KeysOf(const Page& page, int64_t place) const {
+  return page->as<char>() + place / kSoftmaxPiece * key_panel_bytes_;
+}
+
+char* KeyValuePages::ValuesOf(const Page& page, int64_t place, int64_t column) const {
+  return KeysOf(page, kPage) + (kPage * column + place * PanelWidth(column)) * SizeOf(type_);
+}
+
+const void* KeyValuePages::Keys(int64_t position) const { return KeysOf(PageOf(position), position % kPage); }
+
+const void* KeyValuePages::Values(int64_t position, int64_t column) const {
+  return ValuesOf(PageOf(position), position % kPage, column);
+}
+
+void KeyValuePages::PrefetchKeys(int64_t position) const {
+  if (position < end_) Prefetch(Keys(position), key_panel_bytes_);
+}
+
+void KeyValuePages::PrefetchValues(int64_t position) const {
+  if (position >= end_) return;
+  for (int64_t c = 0; c < value_columns_; c += kValuePanel) {
+    Prefetch(Values(position, c), kSoftmaxPiece * PanelWidth(c) * SizeOf(type_));
+  }
+}
+
 void KeyValuePages::Append(const Rows& keys, const Rows& values) {
   CHECK(keys.dtype == type_ && values.dtype == type_ && keys.rows == values.rows);
   for (int64_t row = 0; row < keys.rows;) {
     const int64_t place = end_ % kPage;
     if (place == 0) pages_.push_back(std::make_shared<Buffer>(PageBytes(type_, head_dim_)));
-    const int64_t count = std::min(kPage - place, keys.rows - row);
+    const int64_t count = std::min(kSoftmaxPiece - place % kSoftmaxPiece, keys.rows - row);
     Fill(keys.Slice(row, count), values.Slice(row, count), place);
     row += count;
     end_ += count;
@@ -58,34 +92,27 @@ void KeyValuePages::Append(const Rows& keys, const Rows& values) {
 }
 
 void KeyValuePages::Fill(const Rows& keys, const Rows& values, int64_t place) {
-  PackColumns(keys, place, kPage, KeysOf(pages_.back()));
-  PackRows(values, place, value_pitch_, ValuesOf(pages_.back()));
-  const int64_t end = place + keys.rows;
-  if (RoundUp(place, kSoftmaxPiece) < end) ClearBehind(pages_.back(), end);  // else it was clear before
+  const Page& page = pages_.back();
+  const int64_t column = place % kSoftmaxPiece;
+  if (column == 0 && keys.rows < kSoftmaxPiece) Clear(page, place);
+  PackColumns(keys, column, kSoftmaxPiece, KeysOf(page, place));
+  for (int64_t c = 0; c < value_columns_; c += kValuePanel) {
+    const Rows panel = values.Cols(c, std::min(kValuePanel, head_dim_ - c));
+    PackRows(panel, column, PanelWidth(c), ValuesOf(page, place - column, c));
+  }
 }
 
-void KeyValuePages::ClearBehind(const Page& page, int64_t place) {
-  const int64_t packed = PackedValueBytes(place);
-  const int64_t piece_end = RoundUp(place, kSoftmaxPiece) * value_pitch_ * SizeOf(type_);
-  std::memset(ValuesOf(page) + packed, 0, piece_end - packed);
-}
-
-int64_t KeyValuePages::PackedValueBytes(int64_t rows) const {
-  return RoundUp(rows, type_ == DType::kBf16 ? 2 : 1) * value_pitch_ * SizeOf(type_);
+void KeyValuePages::Clear(const Page& page, int64_t piece) {
+  std::memset(KeysOf(page, piece), 0, key_panel_bytes_);
+  for (int64_t c = 0; c < value_columns_; c += kValuePanel) {
+    std::memset(ValuesOf(page, piece, c), 0, kSoftmaxPiece * PanelWidth(c) * SizeOf(type_));
+  }
 }
 
 void KeyValuePages::DropBefore(int64_t position) {
   const int64_t whole = std::max<int64_t>(0, (std::min(position, end_) - begin_) / kPage);
   pages_.erase(pages_.begin(), pages_.begin() + whole);
   begin_ += whole * kPage;
-}
-
-const void* KeyValuePages::Keys(int64_t position) const {
-  return KeysOf(PageOf(position)) + position % kPage * kWord;
-}
-
-const void* KeyValuePages::Values(int64_t position) const {
-  return ValuesOf(PageOf(position)) + position % kPage * value_pitch_ * SizeOf(type_);
 }
 
 void KeyValuePages::Archive(StateArchive& archive, int64_t begin, int64_t end) {
@@ -100,11 +127,14 @@ void KeyValuePages::Archive(StateArchive& archive, int64_t begin, int64_t end) {
   }
 }
 
+// Whole pieces: what no row has filled is zeros.
 void KeyValuePages::ArchivePage(StateArchive& archive, const Page& page, int64_t used) {
   if (archive.measuring()) return archive.Bytes(*page, page->size());
-  for (int64_t k = 0; k < key_rows_; ++k) archive.Bytes(KeysOf(page) + k * kPage * kWord, used * kWord);
-  archive.Bytes(ValuesOf(page), PackedValueBytes(used));
-  if (archive.restoring()) ClearBehind(page, used);
+  const int64_t pieces = RoundUp(used, kSoftmaxPiece);
+  archive.Bytes(KeysOf(page, 0), pieces / kSoftmaxPiece * key_panel_bytes_);
+  for (int64_t c = 0; c < value_columns_; c += kValuePanel) {
+    archive.Bytes(ValuesOf(page, 0, c), pieces * PanelWidth(c) * SizeOf(type_));
+  }
 }
 
 }  // namespace heed

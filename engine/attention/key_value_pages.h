@@ -1,9 +1,13 @@
-// The keys and values of one head of one sequence, packed for the micro-kernel as they arrive, in pages of kGrid
-// positions: K transposed, [head_dim][kGrid], V [kGrid][value_pitch] (bf16: pairs along the sum, as the micro-kernel
-// has them). A decode step reads each page once, from end to end.
+// The keys and values of one head of one sequence, packed for the micro-kernel as they arrive, in pages of
+// kGrid positions. It reads them in panels of 32 columns, each in one piece of memory, which is what lets a
+// decode step run at the memory's speed (panels of 64 reach two thirds of it):
+//   K  [kGrid / 32][head_dim][32]          transposed, a panel for each 32 positions
+//   V  [value_columns / 32][kGrid][32]     a panel for each 32 columns; the last may have 16
+// in bf16 with pairs along the sum side by side.
 #ifndef HEED_ENGINE_ATTENTION_KEY_VALUE_PAGES_H_
 #define HEED_ENGINE_ATTENTION_KEY_VALUE_PAGES_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -15,14 +19,15 @@
 
 namespace heed {
 
-// A step of the streaming softmax takes the keys from one multiple of this many positions to the next: the grid on which
-// sums along a sequence are cut, whatever arrived when.
+// A step of the streaming softmax takes the keys from one multiple of this many positions to the next: the
+// grid on which sums along a sequence are cut, whatever arrived when.
 inline constexpr int64_t kKeyBlock = 2 * kGrid;
 
 // Copies share the full pages, which never change again; both go on independently.
 class KeyValuePages {
  public:
   static constexpr int64_t kPage = kGrid;
+  static constexpr int64_t kValuePanel = 32;
 
   // f32 or bf16; the type of all rows appended.
   KeyValuePages(DType type, int64_t head_dim);
@@ -41,16 +46,24 @@ class KeyValuePages {
 
   DType type() const { return type_; }
   int64_t head_dim() const { return head_dim_; }
-  // Columns of V: head_dim and zeros up to a multiple of 16, which is what the micro-kernel computes anyway.
-  int64_t value_pitch() const { return value_pitch_; }
+  // head_dim and zeros up to a multiple of 16, which is what the micro-kernel computes anyway.
+  int64_t value_columns() const { return value_columns_; }
 
-  // From the key, or value, at `position` on to the end of its page; position a multiple of kSoftmaxPiece, held. K may
-  // hold anything beyond end(); V has zeros there, up to the next multiple of kSoftmaxPiece.
+  // The panel of the keys from `position` on, a multiple of kSoftmaxPiece. It has zeros beyond end().
   const void* Keys(int64_t position) const;
-  const void* Values(int64_t position) const;
+  // From the value at `position` on, a multiple of kSoftmaxPiece, the columns from `column` on, a multiple of
+  // kValuePanel. Zeros beyond end() to the next multiple of kSoftmaxPiece.
+  const void* Values(int64_t position, int64_t column) const;
+  // The columns of the panel of values that begins at `column`.
+  int64_t PanelWidth(int64_t column) const { return std::min(kValuePanel, value_columns_ - column); }
 
-  // Measures the memory held, saves or restores what lies in [begin, end), which the caller knows: of an object that
-  // holds them, or into an empty one. begin is a multiple of kPage.
+  // Hints that the keys, or the values, of a piece will be read soon: kSoftmaxPiece positions; nothing if not
+  // held.
+  void PrefetchKeys(int64_t position) const;
+  void PrefetchValues(int64_t position) const;
+
+  // Measures the memory held, saves or restores what lies in [begin, end), which the caller knows: of an
+  // object that holds them, or into an empty one. begin is a multiple of kPage.
   void Archive(StateArchive& archive, int64_t begin, int64_t end);
 
   // Closed form of what holds the positions [begin, end).
@@ -58,21 +71,18 @@ class KeyValuePages {
 
  private:
   using Page = std::shared_ptr<Buffer>;
-  char* KeysOf(const Page& page) const { return page->as<char>(); }
-  char* ValuesOf(const Page& page) const { return page->as<char>() + key_bytes_; }
+  char* KeysOf(const Page& page, int64_t place) const;
+  char* ValuesOf(const Page& page, int64_t place, int64_t column) const;
   const Page& PageOf(int64_t position) const { return pages_[(position - begin_) / kPage]; }
-  // Rows into the last page, at `place` of it; they fit.
+  // Rows into the last page, at `place` of it, within one piece.
   void Fill(const Rows& keys, const Rows& values, int64_t place);
-  // Zeros for the values from `place` to the end of its piece; a pair of bf16 rows is whole already.
-  void ClearBehind(const Page& page, int64_t place);
-  int64_t PackedValueBytes(int64_t rows) const;
+  void Clear(const Page& page, int64_t piece);
   void ArchivePage(StateArchive& archive, const Page& page, int64_t used);
 
   DType type_;
   int64_t head_dim_;
-  int64_t value_pitch_;
-  int64_t key_rows_;   // rows of K, each kPage words of 4 bytes: numbers, or pairs of bf16
-  int64_t key_bytes_;  // of K in a page
+  int64_t value_columns_;
+  int64_t key_panel_bytes_;
   int64_t begin_ = 0, end_ = 0;
   // Pages before the last, and a full last one, are never written again: copies share them.
   std::vector<Page> pages_;

@@ -3,7 +3,8 @@
 //   head_dim (hidden_size / num_heads), scale (1 / sqrt(head_dim))
 //   rope {theta (10000), dims (head_dim), layout "half" | "interleaved"}    (Su et al. 2021)
 //   alibi (false)                           -slope[head] * distance          (Press et al. 2022)
-//   relative_bias {buckets, max_distance}   a learned bias for each bucket of distances, tensor [buckets, heads]
+//   relative_bias {buckets, max_distance}   a learned bias for each bucket of distances, tensor [buckets,
+//   heads]
 //                                           (Raffel et al. 2020)
 //   window (none)                           a token sees the newest `window`, itself included
 //   sinks (0), sink_positions ("cache" | "text")   the first tokens stay visible (Xiao et al. 2023)
@@ -21,13 +22,13 @@ namespace heed {
 namespace {
 
 constexpr int64_t kMostHeadDim = 1024;
-constexpr int64_t kFar = int64_t{1} << 30;   // of a window, and of sinks
+constexpr int64_t kFar = int64_t{1} << 30;  // of a window, and of sinks
 constexpr int64_t kMostBuckets = 512;
-constexpr int64_t kMostDistance = 1 << 16;   // a table a head holds so many biases to either side
+constexpr int64_t kMostDistance = 1 << 16;  // a table a head holds so many biases to either side
 constexpr double kLeastScale = 1e-6, kMostScale = 1e6;
 
-// The series 2^(-8(h+1)/p) for the p first heads, p the largest power of two not above `heads`; then, for the rest, every
-// other number of the series of 2p heads.
+// The series 2^(-8(h+1)/p) for the p first heads, p the largest power of two not above `heads`; then, for the
+// rest, every other number of the series of 2p heads.
 double AlibiSlope(int heads, int head) {
   int p = 1;
   while (2 * p <= heads) p *= 2;
@@ -72,13 +73,15 @@ std::optional<DistanceBias> NewBias(bool alibi, const RelativeBias& relative, in
   const auto slope = [&](int head) { return alibi ? -AlibiSlope(heads, head) : 0.0; };
   const auto value = [&](int head, int64_t distance) {
     const double straight = slope(head) * static_cast<double>(std::abs(distance));
-    return relative.buckets ? straight + relative.values[relative.buckets->Bucket(-distance) * heads + head] : straight;
+    return relative.buckets ? straight + relative.values[relative.buckets->Bucket(-distance) * heads + head]
+                            : straight;
   };
   return DistanceBias(heads, relative.max_distance, value, slope);
 }
 
 // What no single field can say.
-absl::Status CheckTogether(const JsonFields& fields, const AttentionSetting& setting, const DotProductOptions& options) {
+absl::Status CheckTogether(const JsonFields& fields, const AttentionSetting& setting,
+                           const DotProductOptions& options) {
   if (!fields.Has("head_dim") && setting.width % options.heads != 0) {
     return Invalid(fields.where(), ": hidden_size ", setting.width, " is not divisible by ", options.heads,
                    " heads, and there is no head_dim");
@@ -88,26 +91,31 @@ absl::Status CheckTogether(const JsonFields& fields, const AttentionSetting& set
                    options.key_value_heads);
   }
   if (options.window > 0 && !options.causal) {
-    return Invalid(fields.where(), ".window: ", options.window, ": a window looks back, and this attention is not causal");
+    return Invalid(fields.where(), ".window: ", options.window,
+                   ": a window looks back, and this attention is not causal");
   }
   if (options.sinks > 0 && options.window == 0) {
-    return Invalid(fields.where(), ".sinks: ", options.sinks, " sinks need a window; without one every token stays visible");
+    return Invalid(fields.where(), ".sinks: ", options.sinks,
+                   " sinks need a window; without one every token stays visible");
   }
   return absl::OkStatus();
 }
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Attention>> NewSoftmaxAttention(const AttentionSetting& setting, JsonFields& fields,
-                                                               const WeightScope& scope) {
-  if (fields.Has("shaw")) return Invalid(fields.where(), ".shaw: relative position vectors are not served yet");
+absl::StatusOr<std::unique_ptr<Attention>> NewSoftmaxAttention(const AttentionSetting& setting,
+                                                               JsonFields& fields, const WeightScope& scope) {
+  if (fields.Has("shaw"))
+    return Invalid(fields.where(), ".shaw: relative position vectors are not served yet");
   fields.Ignore("shaw");
   DotProductOptions options;
   options.heads = setting.num_heads;
   options.causal = setting.causal && !setting.cross;
-  options.key_value_heads = static_cast<int>(fields.Int("num_key_value_heads", options.heads, 1, options.heads));
+  options.key_value_heads =
+      static_cast<int>(fields.Int("num_key_value_heads", options.heads, 1, options.heads));
   options.head_dim = fields.Int("head_dim", setting.width / options.heads, 1, kMostHeadDim);
-  options.scale = fields.Number("scale", 1 / std::sqrt(static_cast<double>(options.head_dim)), kLeastScale, kMostScale);
+  options.scale =
+      fields.Number("scale", 1 / std::sqrt(static_cast<double>(options.head_dim)), kLeastScale, kMostScale);
   options.window = fields.Int("window", 0, 0, kFar);
   options.sinks = fields.Int("sinks", 0, 0, kFar);
   options.sinks_by_text = fields.Choice("sink_positions", {"cache", "text"}) == "text";

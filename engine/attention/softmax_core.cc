@@ -9,7 +9,11 @@
 namespace heed {
 namespace {
 
-// Distances between rows of scores and of weights; no power of two, so that rows do not meet in one cache set.
+// Up to so many rows a tile waits for memory, not for arithmetic: what comes next is called for early.
+constexpr int kFewRows = 8;
+
+// Distances between rows of scores and of weights; no power of two, so that rows do not meet in one cache
+// set.
 constexpr int64_t kScorePitch = kKeyBlock + 16;
 constexpr int64_t kWeightPitch = kKeyBlock + 32;
 
@@ -18,7 +22,8 @@ int64_t RoundUp(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; 
 
 // The keys of a source that the rows at positions [first, last] see, taken together.
 Range Seen(const KeySource& source, int64_t first, int64_t last) {
-  return {std::max(source.pages->begin(), first - source.left), std::min(source.pages->end(), last + source.right + 1)};
+  return {std::max(source.pages->begin(), first - source.left),
+          std::min(source.pages->end(), last + source.right + 1)};
 }
 
 // What Get gives, kept in `slot`.
@@ -38,29 +43,32 @@ SoftmaxCore::SoftmaxCore(DType type, int64_t head_dim, double scale)
       pitch_(RoundUp(head_dim, 16)),
       factor_(static_cast<float>(scale * std::numbers::log2e)) {}
 
-const MicroKernel* SoftmaxCore::ScoreKernel(int rows, int pieces) const {
-  return Kept(score_kernels_[IndexOfRows(rows)][pieces - 1], {.a = type_,
-                                                              .m = rows,
-                                                              .n = pieces * kSoftmaxPiece,
-                                                              .k = static_cast<int>(head_dim_),
-                                                              .lda = pitch_,
-                                                              .ldb = KeyValuePages::kPage,
-                                                              .ldc = kScorePitch});
+const MicroKernel* SoftmaxCore::ScoreKernel(int rows) const {
+  return Kept(score_kernels_[IndexOfRows(rows)], {.a = type_,
+                                                  .m = rows,
+                                                  .n = kSoftmaxPiece,
+                                                  .k = static_cast<int>(head_dim_),
+                                                  .lda = pitch_,
+                                                  .ldb = kSoftmaxPiece,
+                                                  .ldc = kScorePitch});
 }
 
-const MicroKernel* SoftmaxCore::ValueKernel(int rows, int pieces) const {
-  return Kept(value_kernels_[IndexOfRows(rows)][pieces - 1], {.a = type_,
-                                                              .m = rows,
-                                                              .n = static_cast<int>(pitch_),
-                                                              .k = kSoftmaxPiece,
-                                                              .batch = pieces,
-                                                              .lda = type_ == DType::kF32 ? kScorePitch : kWeightPitch,
-                                                              .ldb = pitch_,
-                                                              .ldc = pitch_,
-                                                              .add = true});
+const MicroKernel* SoftmaxCore::ValueKernel(int rows, int64_t panel_width, int pieces) const {
+  auto& kernels = panel_width == KeyValuePages::kValuePanel ? value_kernels_ : last_value_kernels_;
+  return Kept(kernels[pieces - 1][IndexOfRows(rows)],
+              {.a = type_,
+               .m = rows,
+               .n = static_cast<int>(panel_width),
+               .k = kSoftmaxPiece,
+               .batch = pieces,
+               .lda = type_ == DType::kF32 ? kScorePitch : kWeightPitch,
+               .ldb = panel_width,
+               .ldc = pitch_,
+               .add = true});
 }
 
-// One Attend(): a tile of query rows at a time. Rows are numbered position by position, within a position head by head.
+// One Attend(): a tile of query rows at a time. Rows are numbered position by position, within a position
+// head by head.
 class SoftmaxCore::Call {
  public:
   Call(const SoftmaxCore& core, const SoftmaxQueries& queries, Scratch& scratch);
@@ -81,22 +89,24 @@ class SoftmaxCore::Call {
   void Score(const KeyValuePages& pages, const Block& block);
   void MarkRow(const KeySource& source, const Block& block, int row);
   void AddValues(const KeyValuePages& pages, const Block& block);
+  void AddPanel(const KeyValuePages& pages, const Block& block, int64_t value_column);
   void Finish();
 
   const SoftmaxCore& core_;
   const SoftmaxQueries& queries_;
   int64_t first_row_ = 0;
-  int rounded_rows_ = 0;           // what the micro-kernel computes; those beyond the tile's rows are nobody's
-  Rows q_;                         // turned as the source at hand wants it
-  Matrix<float> scores_;           // of one block
-  Rows weights_;                   // in f32 the scores' own memory
+  int rounded_rows_ = 0;  // what the micro-kernel computes; those beyond the tile's rows are nobody's
+  Rows q_;                // turned as the source at hand wants it
+  Matrix<float> scores_;  // of one block
+  Rows weights_;          // in f32 the scores' own memory
   Matrix<float> result_;
-  std::span<SoftmaxRow> rows_;     // the tile's
-  std::span<int64_t> positions_;   // of the rows
-  std::span<int64_t> places_;      // of the rows, as rotation sees them
+  std::span<SoftmaxRow> rows_;    // the tile's
+  std::span<int64_t> positions_;  // of the rows
+  std::span<int64_t> places_;     // of the rows, as rotation sees them
 };
 
-void SoftmaxCore::Attend(const SoftmaxQueries& queries, std::span<const KeySource> sources, Scratch& scratch) const {
+void SoftmaxCore::Attend(const SoftmaxQueries& queries, std::span<const KeySource> sources,
+                         Scratch& scratch) const {
   const int64_t rows = queries.q.rows * queries.heads;
   Call call(*this, queries, scratch);
   for (int64_t first = 0; first < rows; first += kTile) {
@@ -157,7 +167,8 @@ void SoftmaxCore::Call::LoadQueries(int64_t last_place) {
     std::memcpy(q_.at(r), queries_.q.at(row, HeadOf(r) * core_.head_dim_), bytes);
     places_[r] = std::min(positions_[r], last_place);
   }
-  if (queries_.rotary != nullptr) queries_.rotary->Apply(q_.Slice(0, rows_.size()), 1, places_.first(rows_.size()));
+  if (queries_.rotary != nullptr)
+    queries_.rotary->Apply(q_.Slice(0, rows_.size()), 1, places_.first(rows_.size()));
 }
 
 void SoftmaxCore::Call::AttendBlock(const KeySource& source, const Block& block) {
@@ -168,12 +179,13 @@ void SoftmaxCore::Call::AttendBlock(const KeySource& source, const Block& block)
 }
 
 void SoftmaxCore::Call::Score(const KeyValuePages& pages, const Block& block) {
-  for (int begin = block.begin; begin < block.end;) {
-    const int page_end = static_cast<int>(RoundDown(begin, KeyValuePages::kPage) + KeyValuePages::kPage);
-    const int end = std::min(block.end, page_end);
-    const MicroKernel* kernel = core_.ScoreKernel(rounded_rows_, (end - begin) / kSoftmaxPiece);
-    kernel->Run(q_.data, pages.Keys(block.base + begin), scores_.data + begin);
-    begin = end;
+  const MicroKernel* kernel = core_.ScoreKernel(rounded_rows_);
+  for (int column = block.begin; column < block.end; column += kSoftmaxPiece) {
+    if (rounded_rows_ <= kFewRows) {
+      pages.PrefetchValues(block.base + column);
+      pages.PrefetchKeys(block.base + column + kKeyBlock);
+    }
+    kernel->Run(q_.data, pages.Keys(block.base + column), scores_.data + column);
   }
 }
 
@@ -186,21 +198,27 @@ void SoftmaxCore::Call::MarkRow(const KeySource& source, const Block& block, int
     row.bias = nullptr;
     return;
   }
-  const auto bias = source.bias->Row(queries_.first_head + HeadOf(r), std::min(positions_[r], source.last_place), block.base);
+  const auto bias = source.bias->Row(queries_.first_head + HeadOf(r),
+                                     std::min(positions_[r], source.last_place), block.base);
   row.bias = bias.values;
   row.bias_offset = bias.offset;
 }
 
 void SoftmaxCore::Call::AddValues(const KeyValuePages& pages, const Block& block) {
+  for (int64_t c = 0; c < pages.value_columns(); c += KeyValuePages::kValuePanel) AddPanel(pages, block, c);
+}
+
+void SoftmaxCore::Call::AddPanel(const KeyValuePages& pages, const Block& block, int64_t value_column) {
   std::array<MicroKernel::Offsets, kKeyBlock / kSoftmaxPiece> offsets;
-  const char* values = static_cast<const char*>(pages.Values(block.base + block.begin));
+  const void* values = pages.Values(block.base + block.begin, value_column);
   int pieces = 0;
   for (int column = block.begin; column < block.end; column += kSoftmaxPiece) {
-    const char* piece = static_cast<const char*>(pages.Values(block.base + column));
-    const auto distance = reinterpret_cast<intptr_t>(piece) - reinterpret_cast<intptr_t>(values);
+    const void* piece = pages.Values(block.base + column, value_column);
+    const intptr_t distance = reinterpret_cast<intptr_t>(piece) - reinterpret_cast<intptr_t>(values);
     offsets[pieces++] = {(column - block.begin) * SizeOf(core_.type_), distance};
   }
-  core_.ValueKernel(rounded_rows_, pieces)->Run(weights_.at(0, block.begin), values, offsets.data(), result_.data);
+  const MicroKernel* kernel = core_.ValueKernel(rounded_rows_, pages.PanelWidth(value_column), pieces);
+  kernel->Run(weights_.at(0, block.begin), values, offsets.data(), result_.data + value_column);
 }
 
 void SoftmaxCore::Call::Finish() {

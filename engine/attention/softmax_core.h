@@ -1,4 +1,5 @@
-// Softmax attention by blocks: the query rows of one sequence that share a key-value head, over any list of key sources.
+// Softmax attention by blocks: the query rows of one sequence that share a key-value head, over any list of
+// key sources.
 //
 //   for each tile of query rows:  for each source:  for each block of keys that a row of the tile sees:
 //     scores = Q K'                        the micro-kernel
@@ -6,9 +7,9 @@
 //     result += weights V                  the micro-kernel
 //   out = result / sum
 //
-// Never more than a tile of scores exists. Blocks of keys begin at multiples of kKeyBlock, whatever arrived when, and
-// what a row does not see does not touch it: a row's result is the same bits whichever rows come along, wherever chunks
-// of the sequence ended, and whatever keys came after those it sees.
+// Never more than a tile of scores exists. Blocks of keys begin at multiples of kKeyBlock, whatever arrived
+// when, and what a row does not see does not touch it: a row's result is the same bits whichever rows come
+// along, wherever chunks of the sequence ended, and whatever keys came after those it sees.
 #ifndef HEED_ENGINE_ATTENTION_SOFTMAX_CORE_H_
 #define HEED_ENGINE_ATTENTION_SOFTMAX_CORE_H_
 
@@ -30,7 +31,8 @@ namespace heed {
 
 inline constexpr int64_t kUnlimited = std::numeric_limits<int64_t>::max() / 4;
 
-// Keys and values, and which of them a row sees: the row at position i those at [i - left, i + right], of what is held.
+// Keys and values, and which of them a row sees: the row at position i those at [i - left, i + right], of
+// what is held.
 struct KeySource {
   const KeyValuePages* pages = nullptr;
   int64_t left = kUnlimited;
@@ -42,8 +44,8 @@ struct KeySource {
 
 // The rows that attend: of each of `rows` positions, the query heads that share the key-value head.
 struct SoftmaxQueries {
-  Rows q;                          // [positions, heads * head_dim]
-  Rows out;                        // the same
+  Rows q;    // [positions, heads * head_dim]
+  Rows out;  // the same
   int heads = 1;
   int first_head = 0;              // of them, among all: what a bias is asked for
   int64_t first = 0;               // position of the first row
@@ -59,8 +61,8 @@ class SoftmaxCore {
   // scores = scale * q.k
   SoftmaxCore(DType type, int64_t head_dim, double scale);
 
-  // Reads each key once for each tile of rows. The micro-kernel's calls: at most one for each page and one for each block
-  // that a tile reads.
+  // Reads each key and value once for each tile of rows. The micro-kernel's calls: at most one for each piece
+  // of keys and, for each panel of values, one for each block that a tile reads.
   void Attend(const SoftmaxQueries& queries, std::span<const KeySource> sources, Scratch& scratch) const;
 
   DType type() const { return type_; }
@@ -69,18 +71,18 @@ class SoftmaxCore {
  private:
   class Call;
 
-  // Kernels by rows, as RoundRows gives them, and by pieces of keys: found once.
-  template <int kPieces>
-  using Kernels = std::array<std::array<std::atomic<const MicroKernel*>, kPieces>, 8 + kTile / 8>;
-  const MicroKernel* ScoreKernel(int rows, int pieces) const;
-  const MicroKernel* ValueKernel(int rows, int pieces) const;
+  // Kernels by rows, as RoundRows gives them, found once.
+  using Kernels = std::array<std::atomic<const MicroKernel*>, 8 + kTile / 8>;
+  const MicroKernel* ScoreKernel(int rows) const;
+  const MicroKernel* ValueKernel(int rows, int64_t panel_width, int pieces) const;
 
   DType type_;
   int64_t head_dim_;
-  int64_t pitch_;  // of query rows, of values and of results
+  int64_t pitch_;  // of query rows and of results
   float factor_;   // scale * log2(e)
-  mutable Kernels<KeyValuePages::kPage / kSoftmaxPiece> score_kernels_{};
-  mutable Kernels<kKeyBlock / kSoftmaxPiece> value_kernels_{};
+  mutable Kernels score_kernels_{};
+  mutable std::array<Kernels, kKeyBlock / kSoftmaxPiece> value_kernels_{},
+      last_value_kernels_{};  // by pieces of keys
 };
 
 }  // namespace heed

@@ -18,7 +18,8 @@ class Whole {
   }
   bool operator>=(const Whole& other) const {
     if (digits_.size() != other.digits_.size()) return digits_.size() > other.digits_.size();
-    return !std::lexicographical_compare(digits_.rbegin(), digits_.rend(), other.digits_.rbegin(), other.digits_.rend());
+    return !std::lexicographical_compare(digits_.rbegin(), digits_.rend(), other.digits_.rbegin(),
+                                         other.digits_.rend());
   }
 
  private:
@@ -45,7 +46,8 @@ T5Buckets::T5Buckets(int buckets, int64_t max_distance, bool bidirectional)
     int64_t low = e, high = max_distance;  // the start is in (low - 1, high]
     while (low < high) {
       const int64_t x = (low + high) / 2;
-      const bool reached = Whole().Times(x, side_ - e).Times(e, t) >= Whole().Times(max_distance, t).Times(e, side_ - e);
+      const bool reached =
+          Whole().Times(x, side_ - e).Times(e, t) >= Whole().Times(max_distance, t).Times(e, side_ - e);
       (reached ? high : low) = reached ? x : x + 1;
     }
     starts_.push_back(low);

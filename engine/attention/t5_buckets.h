@@ -1,7 +1,7 @@
-// T5's buckets of distances (Raffel et al. 2020). Of the b buckets of a side, the first e = b / 2 hold a distance each; from
-// there on x is in bucket e + floor((b - e) log(x / e) / log(max_distance / e)), at most b - 1. The floor is of the exact
-// real number: it is decided in whole numbers, x^(b-e) e^t >= max_distance^t e^(b-e), where floats would be off by one at
-// the borders.
+// T5's buckets of distances (Raffel et al. 2020). Of the b buckets of a side, the first e = b / 2 hold a
+// distance each; from there on x is in bucket e + floor((b - e) log(x / e) / log(max_distance / e)), at most
+// b - 1. The floor is of the exact real number: it is decided in whole numbers, x^(b-e) e^t >= max_distance^t
+// e^(b-e), where floats would be off by one at the borders.
 #ifndef HEED_ENGINE_ATTENTION_T5_BUCKETS_H_
 #define HEED_ENGINE_ATTENTION_T5_BUCKETS_H_
 

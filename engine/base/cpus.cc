@@ -43,8 +43,8 @@ int QuotaV1(const std::string& folder) {
   return quota_file >> quota && period_file >> period ? RoundedUp(quota, period) : INT_MAX;
 }
 
-// The least quota of a cgroup and all above it. Inside a container the path may be the host's, of which only the root
-// is to be seen; folders that are not there set no quota.
+// The least quota of a cgroup and all above it. Inside a container the path may be the host's, of which only
+// the root is to be seen; folders that are not there set no quota.
 int LeastOnPath(const std::string& mount, std::string path, int (*quota)(const std::string&)) {
   int least = INT_MAX;
   for (;; path.resize(path.rfind('/'))) {
@@ -63,7 +63,8 @@ int QuotaCpus(const std::string& root) {
     if (fields.size() != 3) continue;
     const std::string path = fields[2] == "/" ? "" : fields[2], mounts = root + "/sys/fs/cgroup";
     if (fields[1].empty()) {
-      least = std::min({least, LeastOnPath(mounts, path, QuotaV2), LeastOnPath(mounts + "/unified", path, QuotaV2)});
+      least = std::min(
+          {least, LeastOnPath(mounts, path, QuotaV2), LeastOnPath(mounts + "/unified", path, QuotaV2)});
     }
     for (absl::string_view controller : absl::StrSplit(fields[1], ',')) {
       if (controller == "cpu") least = std::min(least, LeastOnPath(mounts + "/" + fields[1], path, QuotaV1));

@@ -19,7 +19,7 @@ struct AlignedFree {
 class Buffer {
  public:
   Buffer() = default;
-  explicit Buffer(size_t bytes);            // contents undefined
+  explicit Buffer(size_t bytes);  // contents undefined
   static Buffer Zeros(size_t bytes);
   Buffer(const Buffer& other);
   Buffer& operator=(const Buffer& other);
@@ -29,9 +29,13 @@ class Buffer {
   size_t size() const { return size_; }
   bool empty() const { return size_ == 0; }
   template <typename T>
-  T* as() { return reinterpret_cast<T*>(data_.get()); }
+  T* as() {
+    return reinterpret_cast<T*>(data_.get());
+  }
   template <typename T>
-  const T* as() const { return reinterpret_cast<const T*>(data_.get()); }
+  const T* as() const {
+    return reinterpret_cast<const T*>(data_.get());
+  }
 
  private:
   std::unique_ptr<std::byte, AlignedFree> data_;
@@ -44,7 +48,9 @@ class Scratch {
  public:
   // `count` objects of T, aligned, contents undefined, valid until Reset().
   template <typename T>
-  T* Take(size_t count) { return static_cast<T*>(TakeBytes(count * sizeof(T))); }
+  T* Take(size_t count) {
+    return static_cast<T*>(TakeBytes(count * sizeof(T)));
+  }
   void Reset();
   size_t bytes() const;  // held in all, for memory accounts
 

@@ -15,7 +15,9 @@ namespace heed {
 
 // Debian's absl::string_view is a type of its own, which StrCat takes and std's it does not.
 template <typename Part>
-const Part& ForStrCat(const Part& part) { return part; }
+const Part& ForStrCat(const Part& part) {
+  return part;
+}
 inline absl::string_view ForStrCat(std::string_view part) { return {part.data(), part.size()}; }
 
 // Cat("input has ", 7, " tokens"): the text of a message.
@@ -36,10 +38,10 @@ absl::Status Invalid(const Parts&... parts) {
 #define HEED_CONCAT(a, b) HEED_CONCAT_(a, b)
 
 // Returns the status from the enclosing function unless it is OK.
-#define RETURN_IF_ERROR(expression)            \
-  do {                                         \
-    absl::Status status_ = (expression);       \
-    if (!status_.ok()) return status_;         \
+#define RETURN_IF_ERROR(expression)      \
+  do {                                   \
+    absl::Status status_ = (expression); \
+    if (!status_.ok()) return status_;   \
   } while (false)
 
 // ASSIGN_OR_RETURN(Tensor bias, scope.Get("bias", {width}));

@@ -1,6 +1,6 @@
-// A pool that forks and joins in about a microsecond while hot, and sleeps when left alone. Every wait spins for a
-// short, bounded time and then sleeps: a spin without a bound stalls for whole time slices when another process holds
-// the core that the other side needs.
+// A pool that forks and joins in about a microsecond while hot, and sleeps when left alone. Every wait spins
+// for a short, bounded time and then sleeps: a spin without a bound stalls for whole time slices when another
+// process holds the core that the other side needs.
 #include "engine/base/threads.h"
 
 #include <algorithm>
@@ -45,7 +45,8 @@ class TeamBarrier {
 
   void Arrive() {
     const uint32_t phase = phase_.load(std::memory_order_acquire);
-    if (broken_.load(std::memory_order_acquire)) throw TeamBroken();  // Break() sets it before it changes the phase
+    if (broken_.load(std::memory_order_acquire))
+      throw TeamBroken();  // Break() sets it before it changes the phase
     if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == size_) {
       arrived_.store(0, std::memory_order_relaxed);
       NextPhase();
@@ -106,7 +107,8 @@ class Threads::Pool {
     running_.store(count_ - 1, std::memory_order_relaxed);
     NextEpoch();
     job(0);
-    for (uint32_t left; (left = running_.load(std::memory_order_acquire)) > 0;) WaitWhile(running_, left, spin_);
+    for (uint32_t left; (left = running_.load(std::memory_order_acquire)) > 0;)
+      WaitWhile(running_, left, spin_);
   }
 
  private:

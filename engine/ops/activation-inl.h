@@ -21,16 +21,16 @@ HWY_INLINE V Silu(D d, V x) {
   return hn::Div(x, hn::Add(hn::Set(d, 1.0f), Exp(d, hn::Neg(x))));
 }
 
-// x Phi(x), Phi the normal distribution (Hendrycks and Gimpel 2016); error 1e-6, and 0 below -5.5 where it is above -1.1e-7.
-// -log Phi(-t) is nearly a parabola, so a polynomial and one exp give the small tail with the same relative error, and
-// the other side is what the tail leaves: x Phi(x) = x - x Phi(-x).
+// x Phi(x), Phi the normal distribution (Hendrycks and Gimpel 2016); error 1e-6, and 0 below -5.4 where it is
+// above -2e-7. log Phi(-t) is nearly a parabola, so a polynomial and a power give the small tail with the
+// same relative error, and the other side is what the tail leaves: x Phi(x) = x - x Phi(-x).
 template <class D, class V>
 HWY_INLINE V Gelu(D d, V x) {
-  constexpr float kMinusLogTail[] = {-0.6931470215f,   -0.7978915581f,    -0.3182590348f, -0.0364792401f,
-                                     0.004987793153f,  -0.000129288813f,  -0.0001359994819f, 3.725167682e-5f,
-                                     -5.051530331e-6f, 3.695596287e-7f,   -1.159100709e-8f};
+  constexpr float kLog2Tail[] = {-0.9999988992f,   -1.151145017f,     -0.4589695196f,  -0.05304406379f,
+                                 0.007682219433f,  -0.0005145797411f, -6.11041333e-5f, 1.92261661e-5f,
+                                 -1.948337727e-6f, 7.512251232e-8f};
   const V t = hn::Abs(x);
-  const V tail = hn::IfThenZeroElse(hn::Gt(t, hn::Set(d, 5.5f)), ExpInRange(d, Polynomial(d, t, kMinusLogTail)));
+  const V tail = hn::IfThenZeroElse(hn::Gt(t, hn::Set(d, 5.4f)), Exp2InRange(d, Polynomial(d, t, kLog2Tail)));
   const V product = hn::Mul(x, tail);
   return hn::IfThenElse(hn::Lt(x, hn::Zero(d)), product, hn::Sub(x, product));
 }
@@ -38,7 +38,8 @@ HWY_INLINE V Gelu(D d, V x) {
 // x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) / 2, as GPT-2 has it: x / (1 + exp(-2 ...)).
 template <class D, class V>
 HWY_INLINE V GeluTanh(D d, V x) {
-  const V cubic = hn::MulAdd(hn::Mul(x, x), hn::Set(d, -2 * 0.7978845608f * 0.044715f), hn::Set(d, -2 * 0.7978845608f));
+  const V cubic =
+      hn::MulAdd(hn::Mul(x, x), hn::Set(d, -2 * 0.7978845608f * 0.044715f), hn::Set(d, -2 * 0.7978845608f));
   return hn::Div(x, hn::Add(hn::Set(d, 1.0f), Exp(d, hn::Mul(x, cubic))));
 }
 

@@ -27,8 +27,8 @@ struct FloatSums {
   const TileEpilogue& epilogue;
 };
 
-// (sum - 128 * the column's weights) * the row's scale * the column's scale + b. The panels are padded to whole vectors
-// and more, so these loads need no count.
+// (sum - 128 * the column's weights) * the row's scale * the column's scale + b. The panels are padded to
+// whole vectors and more, so these loads need no count.
 struct IntSums {
   template <class Count>
   HWY_INLINE V operator()(const PanelTile& tile, int64_t row, int64_t i, Count) const {
@@ -58,7 +58,8 @@ HWY_INLINE void FinishAs(const TileEpilogue& e, const Sums& sums, const F& f) {
   const D d;
   if (e.out.dtype == DType::kBf16) {
     const auto out = e.out.As<Bf16>();
-    ForTile(e, sums, f, [&](V v, int64_t row, int64_t i, auto count) { Store(d, v, out.row(row) + i, count); });
+    ForTile(e, sums, f,
+            [&](V v, int64_t row, int64_t i, auto count) { Store(d, v, out.row(row) + i, count); });
   } else if (e.add) {
     const auto out = e.out.As<float>();
     ForTile(e, sums, f, [&](V v, int64_t row, int64_t i, auto count) {
@@ -67,7 +68,8 @@ HWY_INLINE void FinishAs(const TileEpilogue& e, const Sums& sums, const F& f) {
     });
   } else {
     const auto out = e.out.As<float>();
-    ForTile(e, sums, f, [&](V v, int64_t row, int64_t i, auto count) { Store(d, v, out.row(row) + i, count); });
+    ForTile(e, sums, f,
+            [&](V v, int64_t row, int64_t i, auto count) { Store(d, v, out.row(row) + i, count); });
   }
 }
 

@@ -1,9 +1,10 @@
 // Every product with weights: y = epilogue(x W' + b).
 //
-// The weights are packed once into panels of 64 outputs, the whole K of a panel together, as the micro-kernel reads
-// them. A call computes a tile of [rows, 64] in f32 (s32 for int8) and writes it out through the epilogue while it is hot.
-// The sum always runs in K's order in one piece, so a row's result does not depend on the rows beside it, on how many
-// there are, or on how many threads share the panels.
+// The weights are packed once into panels of 64 outputs, the whole K of a panel together, as the micro-kernel
+// reads them. A call computes a tile of [rows, 64] in f32 (s32 for int8) and writes it out through the
+// epilogue while it is hot. The sum always runs in K's order, in one piece or (long ones) in pieces that only
+// K and the precision decide, so a row's result does not depend on the rows beside it, on how many there are,
+// or on how many threads share the panels.
 #ifndef HEED_ENGINE_OPS_GEMM_H_
 #define HEED_ENGINE_OPS_GEMM_H_
 
@@ -20,10 +21,10 @@ namespace heed {
 
 // What a model computes in; chosen when it is loaded.
 //   kF32:  everything in float: the definition, within 1e-4 of the oracle.
-//   kBf16: products of bf16 numbers with f32 sums; activations between products are bf16, the residual stream, norms,
-//          softmax and recurrent states f32.
-//   kInt8: products of weights in int8 (a scale for each output) with activations in int8 (a scale for each row, found
-//          at run time); all else as kBf16 where the CPU has bf16 kernels, else as kF32.
+//   kBf16: products of bf16 numbers with f32 sums; activations between products are bf16; the residual
+//          stream, norms, softmax and recurrent states f32.
+//   kInt8: products of weights in int8 (a scale for each output) with activations in int8 (a scale for each
+//          row, found at run time); all else as kBf16 where the CPU has bf16 kernels, else as kF32.
 enum class Precision { kF32, kBf16, kInt8 };
 
 // "f32", "bf16", "int8"; "auto" is bf16 where the CPU has bf16 kernels, else f32. Anything else is an error.
@@ -33,7 +34,7 @@ std::string_view Name(Precision precision);
 // What can be computed here: bf16 and int8 fall back to f32 where the CPU has no kernels for them.
 Precision Supported(Precision wanted);
 
-// The type of activations between products: kF32 for f32; kBf16 for bf16 and int8 where there are bf16 kernels.
+// The type of activations between products: kBf16 for bf16 and int8 where there are bf16 kernels, else kF32.
 DType ActivationType(Precision precision);
 
 enum class Activation { kNone, kRelu, kGelu, kGeluTanh, kSilu };
@@ -42,17 +43,17 @@ enum class Activation { kNone, kRelu, kGelu, kGeluTanh, kSilu };
 class PackedWeights {
  public:
   PackedWeights() = default;
-  // Several matrices side by side as one product: outputs of parts[0], then of parts[1], ... All have the same `in`.
-  // `bias` of a part may be empty (data == nullptr). Each part begins at a multiple of 16 of the packed outputs;
-  // offset(i) says where.
+  // Several matrices side by side as one product: outputs of parts[0], then of parts[1], ... All have the
+  // same `in`. `bias` of a part may be empty (data == nullptr). Each part begins at a multiple of 16 of the
+  // packed outputs; offset(i) says where.
   struct Part {
     Tensor weight;  // [out, in], any float type
     Tensor bias;    // [out] or empty
   };
   static PackedWeights Pack(const std::vector<Part>& parts, Precision precision);
 
-  // Two matrices of a gated feed-forward: y = activation(x gate' + b) * (x up' + c). Panels alternate, so that both tiles
-  // of the same outputs are hot together. offset and out are those of one of the two.
+  // Two matrices of a gated feed-forward: y = activation(x gate' + b) * (x up' + c). Panels alternate, so
+  // that both tiles of the same outputs are hot together. offset and out are those of one of the two.
   static PackedWeights PackGated(const Part& gate, const Part& up, Precision precision);
 
   int64_t in() const { return in_; }
@@ -73,9 +74,9 @@ class PackedWeights {
   Buffer scales_, offsets128_;  // int8: of each output, its scale and 128 * the sum of its weights
 };
 
-// Activations as a product reads them: f32 or bf16 rows, or int8 rows with their scales (made by Quantize), as the
-// weights' precision() says. Memory must be readable, whatever it holds, up to RoundRows(rows) rows. A stride that is a
-// multiple of 2 KiB is slow: such rows fight for the same sets of the cache.
+// Activations as a product reads them: f32 or bf16 rows, or int8 rows with their scales (made by Quantize),
+// as the weights' precision() says. Memory must be readable, whatever it holds, up to RoundRows(rows) rows. A
+// stride that is a multiple of 2 KiB is slow: such rows fight for the same sets of the cache.
 struct GemmInput {
   Rows rows;                      // dtype kF32, kBf16, or kU8 (value + 128)
   const float* scales = nullptr;  // [rows], kU8 only: number = (u8 - 128) * scale
@@ -88,13 +89,14 @@ struct Epilogue {
   Activation activation = Activation::kNone;  // after the bias; of the gate in a gated product
 };
 
-// Computes all rows. The members of the team share the panels; no barrier inside: the caller puts one before anybody
-// reads `out`. Each member's scratch is its own.
+// Computes all rows. The members of the team share the panels; no barrier inside: the caller puts one before
+// anybody reads `out`. Each member's scratch is its own.
 void Gemm(Team& team, const GemmInput& x, const PackedWeights& w, const Epilogue& epilogue, Scratch& scratch);
 
-// f32 or bf16 rows to int8 with a scale for each row (largest magnitude / 127), the form a product in kInt8 reads.
-// The members share the rows. `to` is kU8; its columns up to the next multiple of 64 are written too (its stride has room
-// for them). `scales` [rows]; a row that holds a NaN or an infinity gets NaN, and so do its products.
+// f32 or bf16 rows to int8 with a scale for each row (largest magnitude / 127), the form a product in kInt8
+// reads. The members share the rows. `to` is kU8; its columns up to the next multiple of 64 are written too
+// (its stride has room for them). `scales` [rows]; a row that holds a NaN or an infinity gets NaN, and so do
+// its products.
 void Quantize(Team& team, const Rows& from, const Rows& to, float* scales);
 
 }  // namespace heed

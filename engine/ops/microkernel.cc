@@ -1,4 +1,5 @@
-// A table of generated kernels, and what a thread needs to run them: its tile registers set (AMX), scratch memory, a count.
+// A table of generated kernels, and what a thread needs to run them: its tile registers set (AMX), scratch
+// memory, a count.
 #include "engine/ops/microkernel.h"
 
 #define DNNL_EXPERIMENTAL_UKERNEL
@@ -57,7 +58,8 @@ class ThreadState {
 
   // The place where this thread remembers a shape's kernel, or another shape's that was here later.
   Known& Remembered(const MicroKernel::Shape& s) {
-    const uint64_t mixed = (s.m + 131 * s.n + 31 * s.k + 7 * s.lda + 3 * s.batch + s.add) * 0x9e3779b97f4a7c15u;
+    const uint64_t mixed =
+        (s.m + 131 * s.n + 31 * s.k + 7 * s.lda + 3 * s.batch + s.add) * 0x9e3779b97f4a7c15u;
     return remembered_[mixed >> 57];
   }
 

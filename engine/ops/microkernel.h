@@ -19,8 +19,9 @@ std::string MicroKernelIsa();
 
 class MicroKernel {
  public:
-  // Distances count numbers. A is row-major [m, k]. B: f32 [k, n] row-major; bf16 [k/2, n, 2]; u8 x s8 [k/4, n, 4]
-  // (k rounded up, the gap zero in B; A may hold anything finite there, but must be readable). C: f32, or s32 for u8.
+  // Distances count numbers. A is row-major [m, k]. B: f32 [k, n] row-major; bf16 [k/2, n, 2]; u8 x s8 [k/4,
+  // n, 4] (k rounded up, the gap zero in B; A may hold anything finite there, but must be readable). C: f32,
+  // or s32 for u8.
   struct Shape {
     DType a = DType::kF32;  // kF32, kBf16, kU8; B has the same type, s8 for kU8
     int m = 0, n = 0, k = 0;
@@ -32,8 +33,8 @@ class MicroKernel {
   // Byte offsets of A_b and B_b from the pointers given.
   using Offsets = std::pair<int64_t, int64_t>;
 
-  // Generated at first use, kept for ever, one object for equal shapes. Thread-safe; takes a lock only where the calling
-  // thread has not asked for the shape lately.
+  // Generated at first use, kept for ever, one object for equal shapes. Thread-safe; takes a lock only where
+  // the calling thread has not asked for the shape lately.
   static const MicroKernel* Get(const Shape& shape);
 
   void Run(const void* a, const void* b, void* c) const;  // batch 1
@@ -50,8 +51,8 @@ class MicroKernel {
   size_t scratchpad_bytes_ = 0;
 };
 
-// Rows to compute for `rows` wanted: exact up to 8, from there the next multiple of 8 (as fast, and a third of the
-// kernels). The rows between are computed and ignored: A must be readable there and C writable.
+// Rows to compute for `rows` wanted: exact up to 8, from there the next multiple of 8 (as fast, and a third
+// of the kernels). The rows between are computed and ignored: A must be readable there and C writable.
 inline int RoundRows(int rows) { return rows <= 8 ? rows : (rows + 7) / 8 * 8; }
 
 }  // namespace heed

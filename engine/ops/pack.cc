@@ -26,7 +26,9 @@ struct Words {
 HWY_INLINE void Transpose4x4(const Words& words, int64_t row, int64_t k, int64_t ldb, uint32_t* b) {
   const hn::FixedTag<uint32_t, 4> d;
   const hn::FixedTag<uint64_t, 2> d64;
-  const auto load = [&](int64_t r) HWY_ATTR { return hn::LoadU(d, reinterpret_cast<const uint32_t*>(words.at(row + r, k))); };
+  const auto load = [&](int64_t r) HWY_ATTR {
+    return hn::LoadU(d, reinterpret_cast<const uint32_t*>(words.at(row + r, k)));
+  };
   const auto r0 = load(0), r1 = load(1), r2 = load(2), r3 = load(3);
   const auto low01 = hn::BitCast(d64, hn::InterleaveLower(d, r0, r1));
   const auto low23 = hn::BitCast(d64, hn::InterleaveLower(d, r2, r3));
@@ -50,7 +52,8 @@ void Transpose(const char* data, int64_t row_bytes, int64_t rows, int64_t column
     }
   }
   for (int64_t k = 0; k < columns; ++k) {
-    for (int64_t r = k < whole_columns ? whole_rows : 0; r < rows; ++r) std::memcpy(b + k * ldb + r, words.at(r, k), 4);
+    for (int64_t r = k < whole_columns ? whole_rows : 0; r < rows; ++r)
+      std::memcpy(b + k * ldb + r, words.at(r, k), 4);
   }
 }
 
@@ -91,7 +94,8 @@ void PackBf16Rows(Matrix<const Bf16> rows, int64_t first, int64_t ldb, Bf16* b) 
   if (first % 2 == 1 && rows.rows > 0) Scatter(rows.row(r++), rows.cols, ldb, b + first / 2 * 2 * ldb + 1);
   for (; r + 1 < rows.rows; r += 2) {
     Bf16* to = b + (first + r) * ldb;
-    HWY_DYNAMIC_DISPATCH(Interleave)(rows.row(r), rows.row(r + 1), rows.cols, reinterpret_cast<uint16_t*>(to));
+    HWY_DYNAMIC_DISPATCH(Interleave)(rows.row(r), rows.row(r + 1), rows.cols,
+                                     reinterpret_cast<uint16_t*>(to));
     std::fill(to + 2 * rows.cols, to + 2 * ldb, Bf16{0});
   }
   if (r < rows.rows) {
@@ -107,15 +111,18 @@ void PackColumns(const Rows& rows, int64_t first, int64_t ldb, void* b) {
   const bool pairs = rows.dtype == DType::kBf16;
   const int64_t words = pairs ? rows.cols / 2 : rows.cols;
   uint32_t* to = static_cast<uint32_t*>(b) + first;
-  HWY_DYNAMIC_DISPATCH(Transpose)(static_cast<const char*>(rows.data), rows.stride * SizeOf(rows.dtype), rows.rows, words, ldb, to);
+  HWY_DYNAMIC_DISPATCH(Transpose)(static_cast<const char*>(rows.data), rows.stride * SizeOf(rows.dtype),
+                                  rows.rows, words, ldb, to);
   if (pairs && rows.cols % 2 == 1) {
     const auto from = rows.As<const Bf16>();
-    for (int64_t r = 0; r < rows.rows; ++r) to[words * ldb + r] = from.row(r)[rows.cols - 1].bits;  // low half first
+    for (int64_t r = 0; r < rows.rows; ++r)
+      to[words * ldb + r] = from.row(r)[rows.cols - 1].bits;  // low half first
   }
 }
 
 void PackRows(const Rows& rows, int64_t first, int64_t ldb, void* b) {
-  if (rows.dtype == DType::kBf16) return PackBf16Rows(rows.As<const Bf16>(), first, ldb, static_cast<Bf16*>(b));
+  if (rows.dtype == DType::kBf16)
+    return PackBf16Rows(rows.As<const Bf16>(), first, ldb, static_cast<Bf16*>(b));
   const auto from = rows.As<const float>();
   for (int64_t r = 0; r < rows.rows; ++r) {
     float* to = static_cast<float*>(b) + (first + r) * ldb;

@@ -40,7 +40,8 @@ float Bias(const Output& output) {
 
 // [n, in] to [packed_in / group, n, group], convert(number) being the packed number; zeros beyond `in`.
 template <typename T, typename Convert>
-void Interleave(const std::vector<float>& rows, int64_t in, int64_t packed_in, int64_t group, T* out, Convert convert) {
+void Interleave(const std::vector<float>& rows, int64_t in, int64_t packed_in, int64_t group, T* out,
+                Convert convert) {
   const int64_t n = rows.size() / in;
   for (int64_t k = 0; k < packed_in; k += group) {
     for (int64_t j = 0; j < n; ++j) {
@@ -49,8 +50,8 @@ void Interleave(const std::vector<float>& rows, int64_t in, int64_t packed_in, i
   }
 }
 
-// The scale that makes a row's largest magnitude 127; the row becomes whole numbers. A row with a NaN becomes zeros and
-// its scale NaN.
+// The scale that makes a row's largest magnitude 127; the row becomes whole numbers. A row with a NaN becomes
+// zeros and its scale NaN.
 float QuantizeRow(std::span<float> row, int32_t* sum) {
   float largest = 0;
   for (float w : row) largest = std::isfinite(w) ? std::max(largest, std::abs(w)) : NAN;
@@ -101,7 +102,8 @@ class PanelWriter {
     const int64_t in = w_.in_, packed_in = PackedIn(in, w_.precision_);
     switch (w_.precision_) {
       case Precision::kF32:
-        return Interleave(rows, in, packed_in, 1, w_.panels_.as<float>() + packed_, [](float x) { return x; });
+        return Interleave(rows, in, packed_in, 1, w_.panels_.as<float>() + packed_,
+                          [](float x) { return x; });
       case Precision::kBf16:
         return Interleave(rows, in, packed_in, 2, w_.panels_.as<Bf16>() + packed_, ToBf16);
       case Precision::kInt8:

@@ -1,8 +1,9 @@
 // How PackedWeights lie in memory; for gemm.cc alone.
 //
-// Panels of 64 outputs one after another, the last one rounded up to 16. A panel is what MicroKernel reads as B:
-// [in / group, outputs, group] with group 1 in f32, 2 in bf16, 4 in int8, zeros where `in` is rounded up. What belongs to
-// single outputs (bias, scales, offsets) has 64 places for each panel. Gated: gate and up panels alternate.
+// Panels of 64 outputs one after another, the last one rounded up to 16. A panel is what MicroKernel reads as
+// B: [in / group, outputs, group] with group 1 in f32, 2 in bf16, 4 in int8, zeros where `in` is rounded up.
+// What belongs to single outputs (bias, scales, offsets) has 64 places for each panel. Gated: gate and up
+// panels alternate.
 #ifndef HEED_ENGINE_OPS_PACKED_WEIGHTS_H_
 #define HEED_ENGINE_OPS_PACKED_WEIGHTS_H_
 
@@ -26,7 +27,9 @@ constexpr DType InputType(Precision precision) {
 
 // K as packed. In int8 whole tiles of AMX: quantized rows are that long.
 constexpr int64_t PackedIn(int64_t in, Precision precision) {
-  return precision == Precision::kInt8 ? RoundUp(in, 64) : precision == Precision::kBf16 ? RoundUp(in, 2) : in;
+  return precision == Precision::kInt8   ? RoundUp(in, 64)
+         : precision == Precision::kBf16 ? RoundUp(in, 2)
+                                         : in;
 }
 
 struct GemmAccess {
@@ -44,7 +47,9 @@ struct GemmAccess {
   }
   const float* bias(int64_t panel, int up) const { return w.bias_.as<float>() + Place(panel, up); }
   const float* scales(int64_t panel, int up) const { return w.scales_.as<float>() + Place(panel, up); }
-  const int32_t* offsets(int64_t panel, int up) const { return w.offsets128_.as<int32_t>() + Place(panel, up); }
+  const int32_t* offsets(int64_t panel, int up) const {
+    return w.offsets128_.as<int32_t>() + Place(panel, up);
+  }
 
  private:
   int64_t Place(int64_t panel, int up) const { return (w.gated() ? 2 * panel + up : panel) * kPanel; }

@@ -19,7 +19,8 @@ namespace HWY_NAMESPACE {
 
 using D = hn::ScalableTag<float>;
 
-// The largest magnitude; NaN if a number is not finite, so that such a row's products are NaN too. (0 * x is 0 or NaN.)
+// The largest magnitude; NaN if a number is not finite, so that such a row's products are NaN too. (0 * x is
+// 0 or NaN.)
 template <typename T>
 float Magnitude(const T* x, int64_t n) {
   const D d;

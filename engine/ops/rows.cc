@@ -36,10 +36,12 @@ void LayerNormRow(const float* x, int64_t n, const float* weight, const float* b
   const D d;
   const float mean = Sum(d, n, [&](int64_t i, auto count) { return Load(d, x + i, count); }) / n;
   const auto shift = hn::Set(d, mean);
-  const float variance = Sum(d, n, [&](int64_t i, auto count) {
-    const auto deviation = hn::Sub(Load(d, x + i, count), shift);
-    return Only(d, hn::Mul(deviation, deviation), count);
-  }) / n;
+  const float variance = Sum(d, n,
+                             [&](int64_t i, auto count) {
+                               const auto deviation = hn::Sub(Load(d, x + i, count), shift);
+                               return Only(d, hn::Mul(deviation, deviation), count);
+                             }) /
+                         n;
   const auto factor = hn::Set(d, 1 / std::sqrt(variance + eps));
   ForVectors(d, n, [&](int64_t i, auto count) {
     const auto normed = hn::Mul(hn::Sub(Load(d, x + i, count), shift), factor);
@@ -51,10 +53,12 @@ void LayerNormRow(const float* x, int64_t n, const float* weight, const float* b
 template <typename T>
 void RmsNormRow(const float* x, int64_t n, const float* weight, float eps, T* y) {
   const D d;
-  const float mean_square = Sum(d, n, [&](int64_t i, auto count) {
-    const auto v = Load(d, x + i, count);
-    return hn::Mul(v, v);
-  }) / n;
+  const float mean_square = Sum(d, n,
+                                [&](int64_t i, auto count) {
+                                  const auto v = Load(d, x + i, count);
+                                  return hn::Mul(v, v);
+                                }) /
+                            n;
   const auto factor = hn::Set(d, 1 / std::sqrt(mean_square + eps));
   ForVectors(d, n, [&](int64_t i, auto count) {
     const auto normed = hn::Mul(Load(d, x + i, count), factor);
@@ -79,7 +83,8 @@ void Activate(Activation activation, const Rows& x) {
   WithActivation(activation, d, [&](auto f) {
     for (int64_t r = 0; r < x.rows; ++r) {
       WithRow(x, r, [&](auto* row) {
-        ForVectors(d, x.cols, [&](int64_t i, auto count) { Store(d, f(Load(d, row + i, count)), row + i, count); });
+        ForVectors(d, x.cols,
+                   [&](int64_t i, auto count) { Store(d, f(Load(d, row + i, count)), row + i, count); });
       });
     }
   });
@@ -90,7 +95,8 @@ void Convert(const Rows& from, const Rows& to) {
   for (int64_t r = 0; r < from.rows; ++r) {
     WithRow(from, r, [&](const auto* in) {
       WithRow(to, r, [&](auto* out) {
-        ForVectors(d, from.cols, [&](int64_t i, auto count) { Store(d, Load(d, in + i, count), out + i, count); });
+        ForVectors(d, from.cols,
+                   [&](int64_t i, auto count) { Store(d, Load(d, in + i, count), out + i, count); });
       });
     });
   }

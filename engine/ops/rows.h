@@ -1,5 +1,5 @@
-// Operations on rows, written in Highway: each row on its own, in a fixed order of sums, so that a row's result never
-// depends on its neighbours. Rows may be f32 or bf16 where `Rows` stands; arithmetic is f32.
+// Operations on rows, written in Highway: each row on its own, in a fixed order of sums, so that a row's
+// result never depends on its neighbours. Rows may be f32 or bf16 where `Rows` stands; arithmetic is f32.
 #ifndef HEED_ENGINE_OPS_ROWS_H_
 #define HEED_ENGINE_OPS_ROWS_H_
 
@@ -13,8 +13,8 @@
 
 namespace heed {
 
-// The vector instructions in use, for logs and benches: "AVX3_ZEN4". HEED_MAX_SIMD=avx2|avx512 in the environment
-// limits them, for tests.
+// The vector instructions in use, for logs and benches: "AVX3_ZEN4". HEED_MAX_SIMD=avx2|avx512 in the
+// environment limits them, for tests.
 std::string_view RowKernelTarget();
 
 // y = (x - mean) / sqrt(variance + eps) * weight + bias (Ba et al. 2016). `bias` may be null. y may be x.
@@ -24,9 +24,9 @@ void RmsNorm(Matrix<const float> x, const float* weight, float eps, const Rows& 
 
 void Activate(Activation activation, const Rows& x);  // in place
 
-void Convert(const Rows& from, const Rows& to);        // f32 <-> bf16, or a copy
-void Add(Matrix<const float> x, Matrix<float> y);      // y += x
-void Scale(float factor, Matrix<float> x);             // x *= factor
+void Convert(const Rows& from, const Rows& to);    // f32 <-> bf16, or a copy
+void Add(Matrix<const float> x, Matrix<float> y);  // y += x
+void Scale(float factor, Matrix<float> x);         // x *= factor
 
 // Rotary positions (Su et al. 2021): turns the first `dims` numbers of each head of row r by the angle
 // position * theta^(-2t/dims). "half": the pair t is (x[t], x[t + dims/2]); interleaved: (x[2t], x[2t+1]).

@@ -20,8 +20,8 @@ using D = hn::CappedTag<float, kSoftmaxPiece / 2>;
 using V = hn::VFromD<D>;
 using Mask = hn::MFromD<D>;
 
-// 2^x for x <= 0; at least 2^-126, so that masking, not smallness, makes a zero. Adding 1.5 * 2^23 rounds x to a whole
-// number and leaves it in the low bits, from where it is shifted to the exponent. NaN stays NaN.
+// 2^x for x <= 0; at least 2^-126, so that masking, not smallness, makes a zero. Adding 1.5 * 2^23 rounds x
+// to a whole number and leaves it in the low bits, from where it is shifted to the exponent. NaN stays NaN.
 // Errors: 1e-7 with five coefficients, 1e-4 with three: enough where the result becomes bf16.
 template <size_t N>
 HWY_INLINE V PowerOfTwo(D d, V x, const float (&c)[N]) {
@@ -96,9 +96,11 @@ HWY_INLINE float LargestBiased(D d, const SoftmaxRow& row, float* scores, float 
   return hn::ReduceMax(d, max);
 }
 
-// p = 2^(score * factor - row.max) for all columns of the block, 0 where the row sees nothing; returns their sum.
+// p = 2^(score * factor - row.max) for all columns of the block, 0 where the row sees nothing; returns their
+// sum.
 template <typename T>
-HWY_INLINE float Weigh(D d, const SoftmaxBlock& block, const SoftmaxRow& row, const float* scores, float factor, T* p) {
+HWY_INLINE float Weigh(D d, const SoftmaxBlock& block, const SoftmaxRow& row, const float* scores,
+                       float factor, T* p) {
   const int n = static_cast<int>(hn::Lanes(d));
   const V scale = hn::Set(d, factor), minus_max = hn::Set(d, -row.max);
   const V zero = hn::Zero(d);
@@ -130,7 +132,8 @@ HWY_INLINE void RaiseMax(D d, float max, SoftmaxRow& row, float* result, int64_t
 }
 
 template <typename T>
-HWY_INLINE void StepRow(D d, const SoftmaxBlock& block, SoftmaxRow& row, float* scores, T* p, float* result, int64_t n) {
+HWY_INLINE void StepRow(D d, const SoftmaxBlock& block, SoftmaxRow& row, float* scores, T* p, float* result,
+                        int64_t n) {
   if (row.begin < row.end) {
     const float max = row.bias != nullptr ? LargestBiased(d, row, scores, block.factor)
                                           : Largest(d, row, scores, block.factor);
@@ -144,9 +147,11 @@ void SoftmaxStep(const SoftmaxBlock& block, std::span<SoftmaxRow> rows, Matrix<f
   for (size_t r = 0; r < rows.size(); ++r) {
     float* scores = block.scores.row(r);
     if (block.weights.dtype == DType::kF32) {
-      StepRow(d, block, rows[r], scores, static_cast<float*>(block.weights.at(r)), result.row(r), result.cols);
+      StepRow(d, block, rows[r], scores, static_cast<float*>(block.weights.at(r)), result.row(r),
+              result.cols);
     } else {
-      StepRow(d, block, rows[r], scores, static_cast<hwy::bfloat16_t*>(block.weights.at(r)), result.row(r), result.cols);
+      StepRow(d, block, rows[r], scores, static_cast<hwy::bfloat16_t*>(block.weights.at(r)), result.row(r),
+              result.cols);
     }
   }
 }

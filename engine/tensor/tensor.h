@@ -11,8 +11,8 @@ namespace heed {
 
 enum class DType : uint8_t { kF64, kF32, kBf16, kF16, kI64, kI32, kS8, kU8, kBool };
 
-int64_t SizeOf(DType dtype);           // bytes of one number
-std::string_view Name(DType dtype);    // as safetensors spells it: "F32", "BF16", ...
+int64_t SizeOf(DType dtype);         // bytes of one number
+std::string_view Name(DType dtype);  // as safetensors spells it: "F32", "BF16", ...
 
 // bfloat16: the upper half of a float. Conversion rounds to nearest, ties to even; NaN stays NaN.
 struct Bf16 {
@@ -68,7 +68,9 @@ struct Rows {
   Rows Slice(int64_t begin, int64_t count) const { return {dtype, at(begin), count, cols, stride}; }
   Rows Cols(int64_t begin, int64_t count) const { return {dtype, at(0, begin), rows, count, stride}; }
   template <typename T>
-  Matrix<T> As() const { return {static_cast<T*>(data), rows, cols, stride}; }
+  Matrix<T> As() const {
+    return {static_cast<T*>(data), rows, cols, stride};
+  }
 };
 
 }  // namespace heed

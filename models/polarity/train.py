@@ -30,11 +30,10 @@ HERE = pathlib.Path(__file__).resolve().parent
 FOLDS = 10
 VOCABULARY = 15000
 LONGEST = 64  # words of a training sentence; only reviews have longer ones
-PASSES = 4  # over the labelled sentences, twice in each
-REVIEWED = 20000  # of the reviews' sentences, drawn anew for each pass
-HARD = 0.7  # part of the label in what a labelled sentence teaches; the rest is the teacher's opinion
+PASSES = 2  # over all the text, the labelled sentences twice in each
+HARD = 0.3  # part of the label in what a labelled sentence teaches; the rest is the teacher's opinion
 BATCH, RATE, DECAY = 128, 1e-3, 0.05
-DROP, DROP_LEARNED = 0.1, 0.3  # of layers and words; of embeddings
+DROP, DROP_LEARNED = 0.15, 0.3  # of layers and words; of embeddings
 
 CONFIG = {
     "model_type": "heed",
@@ -344,7 +343,7 @@ def main():
     args = argparse.ArgumentParser(description=__doc__)
     args.add_argument("--data", type=pathlib.Path, default=HERE.parents[1] / "../shared/data")
     args.add_argument("--out", type=pathlib.Path, default=HERE)
-    args.add_argument("--checkpoint", type=pathlib.Path, default=pathlib.Path("/tmp/heed-train/polarity.pt"))
+    args.add_argument("--checkpoint", type=pathlib.Path, default=HERE.parents[1] / "build/train/polarity.pt")
     args.add_argument("--held-out", type=int, default=0, help="the fold, 0 to 9, that is held out")
     args = args.parse_args()
     torch.set_num_threads(1)
@@ -376,9 +375,10 @@ def main():
 
     def numbered(texts):
         return [[vocabulary.get(w, 0) for w in s[:LONGEST]] for s in texts]
-    test_rows, review_rows, rows = numbered(s for s, _ in test), numbered(from_reviews), numbered(sentences) * 2
-    parts, none = parts.repeat(2), torch.full((2 * n,), -1.0)
-    lesson = (HARD * labels + (1 - HARD) * teacher[:n].sigmoid()).repeat(2)
+    test_rows, rows = numbered(s for s, _ in test), numbered(sentences) * 2 + numbered(from_reviews)
+    parts = torch.cat([parts, parts, torch.full((m,), 5)])
+    positive = torch.cat([(HARD * labels + (1 - HARD) * teacher[:n].sigmoid()).repeat(2), teacher[n:n + m].sigmoid()])
+    review = torch.cat([torch.full((2 * n,), -1.0), review_labels])
 
     torch.manual_seed(1)
     network, done = Network(word_odds), 0
@@ -391,9 +391,7 @@ def main():
         done = saved["done"]
     show("network before training", opinion(network, test_rows), test_labels)
     while done < PASSES:
-        chosen = torch.randperm(m)[:REVIEWED]
-        one_pass(network, adam, rows + [review_rows[i] for i in chosen], torch.cat([parts, torch.full((REVIEWED,), 5)]),
-                 torch.cat([lesson, teacher[n + chosen].sigmoid()]), torch.cat([none, review_labels[chosen]]), done)
+        one_pass(network, adam, rows, parts, positive, review, done)
         done += 1
         args.checkpoint.parent.mkdir(parents=True, exist_ok=True)
         torch.save({"network": network.state_dict(), "adam": adam.state_dict(), "done": done, "random": torch.get_rng_state()}, args.checkpoint)

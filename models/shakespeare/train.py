@@ -1,6 +1,6 @@
 """Trains the Shakespeare language model: bytes in, the next byte out.
 
-The text's last 5 % is held out; the rest is read in random windows for a fixed time on one thread, the learning rate
+The text's last 5 % is held out; the rest is read in random windows for a fixed time of one processor, the learning rate
 falling to zero as the time runs out. Stop it at any moment and start it again: it goes on from its last checkpoint.
 The best weights on the held-out part so far lie in --out, in Heed's native format.
 """
@@ -10,6 +10,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is loaded
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import argparse
+import collections
 import json
 import math
 import pathlib
@@ -156,14 +157,30 @@ class Muon:
 def nats(w, text, attend, dtype=torch.float32, context=512):
     """Mean loss of a byte of `text`, each read after at least context / 2 bytes (where there are as many before it)."""
     total, half = 0.0, context // 2
-    for at in range(0, len(text) - 1, half * 8):  # eight windows at a time
-        starts = [s for s in range(at, min(at + half * 8, len(text) - 1), half)]
-        for s in starts:
-            begin = max(0, s - half)
-            window = text[begin:s + half + 1]
-            loss = F.cross_entropy(logits(w, window[None, :-1], attend, dtype)[0], window[1:], reduction="none")
-            total += float(loss[s - begin:].sum())
+    for at in range(0, len(text) - 1, half):
+        begin = max(0, at - half)
+        window = text[begin:at + half + 1]
+        loss = F.cross_entropy(logits(w, window[None, :-1], attend, dtype)[0], window[1:], reduction="none")
+        total += float(loss[at - begin:].sum())
     return total / (len(text) - 1)
+
+
+def counted_nats(train, text, order=5):
+    """The baseline: the same mean from counts of up to `order` bytes, interpolated after Witten and Bell."""
+    counts = collections.Counter(train[i:i + n] for n in range(1, order + 1) for i in range(len(train) - n + 1))
+    times, kinds, total = collections.Counter(), collections.Counter(), 0.0
+    for gram, count in counts.items():
+        times[gram[:-1]] += count
+        kinds[gram[:-1]] += 1
+    whole = train[-order:] + text
+    for at in range(order, len(whole)):
+        p = 1 / 256
+        for before in (whole[at - n:at] for n in range(order)):
+            if not times[before]:
+                break
+            p = (counts[before + whole[at:at + 1]] + kinds[before] * p) / (times[before] + kinds[before])
+        total -= math.log(p)
+    return total / len(text)
 
 
 def save_safetensors(path, tensors):
@@ -203,8 +220,8 @@ def main():
     args = argparse.ArgumentParser(description=__doc__)
     args.add_argument("--data", type=pathlib.Path, default=HERE.parents[1] / "../shared/data")
     args.add_argument("--out", type=pathlib.Path, default=HERE)
-    args.add_argument("--checkpoint", type=pathlib.Path, default=pathlib.Path("/tmp/heed-train/shakespeare.pt"))
-    args.add_argument("--minutes", type=float, default=90)
+    args.add_argument("--checkpoint", type=pathlib.Path, default=HERE.parents[1] / "build/train/shakespeare.pt")
+    args.add_argument("--minutes", type=float, default=25, help="of processor time")
     args.add_argument("--attention", choices=ATTENTION, default="softmax")
     args = args.parse_args()
     torch.set_num_threads(1)
@@ -263,6 +280,8 @@ def main():
             print(f"{state['seconds'] / 60:5.1f} min  step {state['step']}  window {n}  train {sum(losses) / len(losses):.4f}  held out {check():.4f}", flush=True)
             shown, losses, last = state["seconds"], [], time.process_time()
     print(f"held out, during training: {check():.4f}, best {state['best']:.4f}")
+    counted = counted_nats(*(bytes(part.tolist()) for part in (train, held_out)))
+    print(f"held out, counted: {counted:.4f}")
     exact = {name: t.detach().bfloat16().float() for name, t in w.items()}
     print(f"held out, last weights as exported, in f32: {nats(exact, held_out, attend):.4f}")
 

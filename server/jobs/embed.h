@@ -12,8 +12,7 @@
 namespace heed {
 
 struct EmbedOptions {
-  bool normalize =
-      false;  // to length 1; else as the model gives it, which its configuration may have normalised
+  bool normalize = false;  // to length 1; else as the model gives it (its configuration may normalise)
 };
 
 struct Embedded {

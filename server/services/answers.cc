@@ -22,7 +22,8 @@ v1::TokenLogprob ToMessage(int32_t token, float logprob, const Tokenizer* tokeni
   v1::TokenLogprob message;
   message.set_token(token);
   message.set_logprob(logprob);
-  if (tokenizer != nullptr) message.set_text(tokenizer->Decode(std::span(&token, 1), /*skip_special_tokens=*/false));
+  if (tokenizer != nullptr)
+    message.set_text(tokenizer->Decode(std::span(&token, 1), /*skip_special_tokens=*/false));
   return message;
 }
 
@@ -34,9 +35,12 @@ v1::TokenLogprob ToMessage(const TokenChoice& choice, const Tokenizer* tokenizer
 
 v1::GenerateEvent::Reason ToMessage(Finished::Reason reason) {
   switch (reason) {
-    case Finished::Reason::kEndToken: return v1::GenerateEvent::END_TOKEN;
-    case Finished::Reason::kStopString: return v1::GenerateEvent::STOP_STRING;
-    case Finished::Reason::kMaxTokens: return v1::GenerateEvent::MAX_TOKENS;
+    case Finished::Reason::kEndToken:
+      return v1::GenerateEvent::END_TOKEN;
+    case Finished::Reason::kStopString:
+      return v1::GenerateEvent::STOP_STRING;
+    case Finished::Reason::kMaxTokens:
+      return v1::GenerateEvent::MAX_TOKENS;
   }
   return v1::GenerateEvent::UNSPECIFIED;
 }
@@ -124,13 +128,15 @@ v1::Filled ToMessage(const Filled& answer, const Tokenizer* tokenizer) {
   for (const Filled::Position& position : answer.positions) {
     auto* out = message.add_positions();
     out->set_position(position.position);
-    for (const auto& [token, logprob] : position.tokens) *out->add_tokens() = ToMessage(token, logprob, tokenizer);
+    for (const auto& [token, logprob] : position.tokens)
+      *out->add_tokens() = ToMessage(token, logprob, tokenizer);
   }
   *message.mutable_usage() = ToMessage(answer.usage);
   return message;
 }
 
-v1::GenerateEvent ToMessage(const StreamEvent& event, const ServedModel& model, const v1::DetailOptions& details) {
+v1::GenerateEvent ToMessage(const StreamEvent& event, const ServedModel& model,
+                            const v1::DetailOptions& details) {
   v1::GenerateEvent message;
   message.set_input(event.input);
   message.set_sample(event.sample);

@@ -21,7 +21,8 @@ v1::Embedding ToMessage(const Embedded& answer);
 // Texts of tokens are empty without a tokenizer.
 v1::Scored ToMessage(const Scored& answer, const Tokenizer* tokenizer, bool by_token);
 v1::Filled ToMessage(const Filled& answer, const Tokenizer* tokenizer);
-v1::GenerateEvent ToMessage(const StreamEvent& event, const ServedModel& model, const v1::DetailOptions& details);
+v1::GenerateEvent ToMessage(const StreamEvent& event, const ServedModel& model,
+                            const v1::DetailOptions& details);
 
 }  // namespace heed
 

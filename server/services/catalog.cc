@@ -18,29 +18,40 @@ constexpr Duration kLoading = std::chrono::seconds(1);
 
 std::string_view Name(Architecture architecture) {
   switch (architecture) {
-    case Architecture::kEncoder: return "encoder";
-    case Architecture::kDecoder: return "decoder";
-    case Architecture::kEncoderDecoder: return "encoder-decoder";
+    case Architecture::kEncoder:
+      return "encoder";
+    case Architecture::kDecoder:
+      return "decoder";
+    case Architecture::kEncoderDecoder:
+      return "encoder-decoder";
   }
   return "";
 }
 
 std::string_view Name(Head head) {
   switch (head) {
-    case Head::kNone: return "none";
-    case Head::kLanguageModel: return "lm";
-    case Head::kClassification: return "classification";
-    case Head::kTokenClassification: return "token_classification";
-    case Head::kEmbedding: return "embedding";
+    case Head::kNone:
+      return "none";
+    case Head::kLanguageModel:
+      return "lm";
+    case Head::kClassification:
+      return "classification";
+    case Head::kTokenClassification:
+      return "token_classification";
+    case Head::kEmbedding:
+      return "embedding";
   }
   return "";
 }
 
 v1::ModelState ToMessage(ModelState state) {
   switch (state) {
-    case ModelState::kLoading: return v1::LOADING;
-    case ModelState::kReady: return v1::READY;
-    case ModelState::kFailed: return v1::FAILED;
+    case ModelState::kLoading:
+      return v1::LOADING;
+    case ModelState::kReady:
+      return v1::READY;
+    case ModelState::kFailed:
+      return v1::FAILED;
   }
   return v1::MODEL_STATE_UNSPECIFIED;
 }
@@ -52,8 +63,11 @@ absl::Status NotFound(const absl::Status& status, std::string_view field) {
 }
 
 void AddCosts(const Model& model, int64_t longest, v1::ModelDescription* out) {
-  for (int64_t tokens : {int64_t{1}, int64_t{128}, int64_t{512}, int64_t{2048}, int64_t{8192}, int64_t{32768}, longest}) {
-    if (tokens > longest || (tokens == longest && out->costs_size() > 0 && out->costs().rbegin()->tokens() == longest)) continue;
+  for (int64_t tokens :
+       {int64_t{1}, int64_t{128}, int64_t{512}, int64_t{2048}, int64_t{8192}, int64_t{32768}, longest}) {
+    if (tokens > longest ||
+        (tokens == longest && out->costs_size() > 0 && out->costs().rbegin()->tokens() == longest))
+      continue;
     auto* cost = out->add_costs();
     cost->set_tokens(tokens);
     cost->set_state_bytes(model.StateBytes(tokens));
@@ -66,10 +80,14 @@ void AddCosts(const Model& model, int64_t longest, v1::ModelDescription* out) {
 std::vector<std::string> RpcsOf(const ModelInfo& info) {
   switch (info.head) {
     case Head::kClassification:
-    case Head::kTokenClassification: return {"Classify"};
-    case Head::kEmbedding: return {"Embed"};
-    case Head::kNone: return {};
-    case Head::kLanguageModel: break;
+    case Head::kTokenClassification:
+      return {"Classify"};
+    case Head::kEmbedding:
+      return {"Embed"};
+    case Head::kNone:
+      return {};
+    case Head::kLanguageModel:
+      break;
   }
   if (info.architecture == Architecture::kEncoder) return {"Fill"};
   if (info.architecture != Architecture::kDecoder) return {};
@@ -77,14 +95,16 @@ std::vector<std::string> RpcsOf(const ModelInfo& info) {
   return {"Score", "Generate"};
 }
 
-absl::StatusOr<const ServedModel*> FindFor(std::string_view rpc, const v1::Target& target, const Registry& registry) {
+absl::StatusOr<const ServedModel*> FindFor(std::string_view rpc, const v1::Target& target,
+                                           const Registry& registry) {
   auto model = registry.Find(target.model(), target.version());
   if (!model.ok()) return NotFound(model.status(), "target.model");
   RETURN_IF_ERROR(CheckPriority(target));
   const auto rpcs = RpcsOf((*model)->info());
   if (std::find(rpcs.begin(), rpcs.end(), rpc) != rpcs.end()) return *model;
   const std::string answered = rpcs.empty() ? "none of heed.v1.Inference" : absl::StrJoin(rpcs, ", ");
-  return AtField(Invalid("'", (*model)->spec.name, "' does not answer ", rpc, ", it answers ", answered), "target.model");
+  return AtField(Invalid("'", (*model)->spec.name, "' does not answer ", rpc, ", it answers ", answered),
+                 "target.model");
 }
 
 v1::ModelDescription Describe(const ServedModel& model, const v1::LimitsConfig& limits) {
@@ -111,28 +131,31 @@ v1::ModelDescription Describe(const ServedModel& model, const v1::LimitsConfig& 
   return out;
 }
 
-grpc::ServerUnaryReactor* ModelsService::List(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
-                                              grpc::ByteBuffer* response) {
-  return UnaryCall<v1::ListRequest, v1::ListResponse>::Start(edge_, kList, context, request, response, [this](auto call) {
-    v1::ListResponse answer;
-    for (const Registry::Entry& entry : registry_->List()) {
-      auto* out = answer.add_models();
-      out->set_model(entry.spec.name);
-      out->set_version(entry.spec.version);
-      out->set_state(ToMessage(entry.state));
-      out->set_error(std::string(entry.error.message()));
-    }
-    call->Answer(answer);
-  });
+grpc::ServerUnaryReactor* ModelsService::List(grpc::CallbackServerContext* context,
+                                              const grpc::ByteBuffer* request, grpc::ByteBuffer* response) {
+  return UnaryCall<v1::ListRequest, v1::ListResponse>::Start(
+      edge_, kList, context, request, response, [this](auto call) {
+        v1::ListResponse answer;
+        for (const Registry::Entry& entry : registry_->List()) {
+          auto* out = answer.add_models();
+          out->set_model(entry.spec.name);
+          out->set_version(entry.spec.version);
+          out->set_state(ToMessage(entry.state));
+          out->set_error(std::string(entry.error.message()));
+        }
+        call->Answer(answer);
+      });
 }
 
-grpc::ServerUnaryReactor* ModelsService::Describe(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
+grpc::ServerUnaryReactor* ModelsService::Describe(grpc::CallbackServerContext* context,
+                                                  const grpc::ByteBuffer* request,
                                                   grpc::ByteBuffer* response) {
-  return UnaryCall<v1::DescribeRequest, v1::ModelDescription>::Start(edge_, kDescribe, context, request, response, [this](auto call) {
-    auto model = registry_->Find(call->request().model(), call->request().version());
-    if (!model.ok()) return call->Fail(NotFound(model.status(), "model"));
-    call->Answer(heed::Describe(**model, edge_->limits()));
-  });
+  return UnaryCall<v1::DescribeRequest, v1::ModelDescription>::Start(
+      edge_, kDescribe, context, request, response, [this](auto call) {
+        auto model = registry_->Find(call->request().model(), call->request().version());
+        if (!model.ok()) return call->Fail(NotFound(model.status(), "model"));
+        call->Answer(heed::Describe(**model, edge_->limits()));
+      });
 }
 
 }  // namespace heed

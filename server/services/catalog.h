@@ -17,12 +17,13 @@ namespace heed {
 std::vector<std::string> RpcsOf(const ModelInfo& info);
 
 // The model of a request, able to answer `rpc`. Errors are the registry's, and INVALID_ARGUMENT if it cannot.
-absl::StatusOr<const ServedModel*> FindFor(std::string_view rpc, const v1::Target& target, const Registry& registry);
+absl::StatusOr<const ServedModel*> FindFor(std::string_view rpc, const v1::Target& target,
+                                           const Registry& registry);
 
 v1::ModelDescription Describe(const ServedModel& model, const v1::LimitsConfig& limits);
 
-class ModelsService final
-    : public v1::Models::WithRawCallbackMethod_List<v1::Models::WithRawCallbackMethod_Describe<v1::Models::Service>> {
+class ModelsService final : public v1::Models::WithRawCallbackMethod_List<
+                                v1::Models::WithRawCallbackMethod_Describe<v1::Models::Service>> {
  public:
   ModelsService(Edge* edge, const Registry* registry) : edge_(edge), registry_(registry) {}
 

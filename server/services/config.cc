@@ -37,9 +37,12 @@ class FirstError : public google::protobuf::io::ErrorCollector {
 double NumberOf(const Message& message, const FieldDescriptor* field) {
   const auto* reflection = message.GetReflection();
   switch (field->cpp_type()) {
-    case FieldDescriptor::CPPTYPE_INT32: return reflection->GetInt32(message, field);
-    case FieldDescriptor::CPPTYPE_INT64: return static_cast<double>(reflection->GetInt64(message, field));
-    default: return reflection->GetDouble(message, field);
+    case FieldDescriptor::CPPTYPE_INT32:
+      return reflection->GetInt32(message, field);
+    case FieldDescriptor::CPPTYPE_INT64:
+      return static_cast<double>(reflection->GetInt64(message, field));
+    default:
+      return reflection->GetDouble(message, field);
   }
 }
 
@@ -60,9 +63,11 @@ absl::Status CheckNumbers(const Message& message, const std::string& prefix) {
     const std::string name = prefix + field->name();
     if (field->options().HasExtension(v1::at_least)) RETURN_IF_ERROR(CheckNumber(message, field, name));
     if (field->cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE) continue;
-    if (!field->is_repeated()) RETURN_IF_ERROR(CheckNumbers(reflection->GetMessage(message, field), name + "."));
+    if (!field->is_repeated())
+      RETURN_IF_ERROR(CheckNumbers(reflection->GetMessage(message, field), name + "."));
     for (int k = 0; field->is_repeated() && k < reflection->FieldSize(message, field); ++k) {
-      RETURN_IF_ERROR(CheckNumbers(reflection->GetRepeatedMessage(message, field, k), Cat(name, "[", k, "].")));
+      RETURN_IF_ERROR(
+          CheckNumbers(reflection->GetRepeatedMessage(message, field, k), Cat(name, "[", k, "].")));
     }
   }
   return absl::OkStatus();
@@ -72,7 +77,8 @@ absl::Status CheckAddress(const std::string& address, std::string_view name) {
   if (name == "address" && address.starts_with("unix:") && address.size() > 5) return absl::OkStatus();
   const size_t colon = address.rfind(':');
   int port = 0;
-  if (colon == std::string::npos || colon == 0 || !absl::SimpleAtoi(address.substr(colon + 1), &port) || port < 0 || port > 65535) {
+  if (colon == std::string::npos || colon == 0 || !absl::SimpleAtoi(address.substr(colon + 1), &port) ||
+      port < 0 || port > 65535) {
     return Invalid(name, " is '", address, "', it must be HOST:PORT with a port of 0 to 65535");
   }
   return absl::OkStatus();
@@ -101,10 +107,14 @@ absl::StatusOr<std::vector<fs::path>> ModelFolders(const std::string& folder) {
 
 Precision ToPrecision(v1::Precision precision) {
   switch (precision) {
-    case v1::F32: return Precision::kF32;
-    case v1::BF16: return Precision::kBf16;
-    case v1::INT8: return Precision::kInt8;
-    default: return *ParsePrecision("auto");
+    case v1::F32:
+      return Precision::kF32;
+    case v1::BF16:
+      return Precision::kBf16;
+    case v1::INT8:
+      return Precision::kInt8;
+    default:
+      return *ParsePrecision("auto");
   }
 }
 
@@ -115,7 +125,8 @@ SchedulerOptions ToOptions(const v1::SchedulingConfig& config) {
   options.max_batch_jobs = config.max_running();
   options.max_queued_jobs = config.max_queued();
   options.state_bytes = config.state_bytes();
-  options.max_wait = std::chrono::duration_cast<Duration>(std::chrono::duration<double>(config.max_wait_seconds()));
+  options.max_wait =
+      std::chrono::duration_cast<Duration>(std::chrono::duration<double>(config.max_wait_seconds()));
   return options;
 }
 
@@ -132,14 +143,16 @@ absl::StatusOr<v1::ServerConfig> ParseConfig(std::string_view text, std::string_
 
 absl::StatusOr<v1::ServerConfig> ReadConfig(const std::string& path) {
   const fs::path file(path);
-  ASSIGN_OR_RETURN(std::string text, ReadFile(file.has_parent_path() ? file.parent_path() : ".", file.filename(), 1 << 20));
+  ASSIGN_OR_RETURN(std::string text,
+                   ReadFile(file.has_parent_path() ? file.parent_path() : ".", file.filename(), 1 << 20));
   return ParseConfig(text, path);
 }
 
 absl::Status CheckConfig(const v1::ServerConfig& config) {
   RETURN_IF_ERROR(CheckNumbers(config, ""));
   RETURN_IF_ERROR(CheckAddress(config.address(), "address"));
-  if (!config.metrics_address().empty()) RETURN_IF_ERROR(CheckAddress(config.metrics_address(), "metrics_address"));
+  if (!config.metrics_address().empty())
+    RETURN_IF_ERROR(CheckAddress(config.metrics_address(), "metrics_address"));
   std::set<std::string> names;
   for (int i = 0; i < config.models_size(); ++i) {
     RETURN_IF_ERROR(CheckModel(config.models(i), Cat("models[", i, "]")));
@@ -155,7 +168,8 @@ std::string ShippedModels() {
   std::error_code none;
   const fs::path program = fs::read_symlink("/proc/self/exe", none);  // TREE/build/NAME/heed
   const fs::path tree = program.parent_path().parent_path().parent_path();
-  for (const fs::path& folder : {fs::path(chosen ? chosen : ""), tree / "models", fs::path("/usr/share/heed/models")}) {
+  for (const fs::path& folder :
+       {fs::path(chosen ? chosen : ""), tree / "models", fs::path("/usr/share/heed/models")}) {
     if (!folder.empty() && fs::is_directory(folder, none)) return folder;
   }
   return "";
@@ -179,7 +193,8 @@ absl::StatusOr<v1::ServerConfig> WithModels(v1::ServerConfig config) {
     if (!model.has_scheduling()) *model.mutable_scheduling() = config.scheduling();
   }
   if (config.models().empty()) {
-    return absl::NotFoundError(Cat("no models: `models` is empty, and no folder of '", config.models_folder(), "' holds a config.json"));
+    return absl::NotFoundError(Cat("no models: `models` is empty, and no folder of '", config.models_folder(),
+                                   "' holds a config.json"));
   }
   return config;
 }

@@ -1,5 +1,5 @@
-// The configuration: read from a text proto, completed from a folder of models, and checked as a whole. What it means, its
-// defaults and its ranges stand in proto/heed/v1/config.proto.
+// The configuration: read from a text proto, completed from a folder of models, and checked as a whole. What
+// it means, its defaults and its ranges stand in proto/heed/v1/config.proto.
 #ifndef HEED_SERVER_SERVICES_CONFIG_H_
 #define HEED_SERVER_SERVICES_CONFIG_H_
 
@@ -17,12 +17,12 @@ namespace heed {
 absl::StatusOr<v1::ServerConfig> ParseConfig(std::string_view text, std::string_view where);
 absl::StatusOr<v1::ServerConfig> ReadConfig(const std::string& path);
 
-// Every number is in its range, every name and address well formed, no name given twice. The message names the field, the
-// value and the limit.
+// Every number is in its range, every name and address well formed, no name given twice. The message names
+// the field, the value and the limit.
 absl::Status CheckConfig(const v1::ServerConfig& config);
 
-// Adds the models of `models_folder` (of the shipped models, if the config names none at all) to `models`, and to each
-// model what it leaves to the server (precision, scheduling).
+// Adds the models of `models_folder` (of the shipped models, if the config names none at all) to `models`,
+// and to each model what it leaves to the server (precision, scheduling).
 absl::StatusOr<v1::ServerConfig> WithModels(v1::ServerConfig config);
 
 // Where the shipped models lie: $HEED_MODELS, `models` of the source tree this program was built in, or
@@ -31,7 +31,6 @@ std::string ShippedModels();
 
 // A model of a config that WithModels() gave, as the registry takes it.
 ModelSpec ToSpec(const v1::ModelConfig& model);
-
 
 }  // namespace heed
 

@@ -12,7 +12,9 @@ namespace {
 
 constexpr Duration kCrowded = std::chrono::milliseconds(100);  // until some of the calls inside have left
 
-Duration ToDuration(double seconds) { return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds)); }
+Duration ToDuration(double seconds) {
+  return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
+}
 
 }  // namespace
 
@@ -26,7 +28,9 @@ absl::Status Edge::Enter(const Method& method) {
   ++inside_;
   if (closed_) return absl::UnavailableError("the server is stopping");
   if (inside_ > limits().requests()) {
-    return RetryAfter(absl::ResourceExhaustedError(Cat("the server answers ", limits().requests(), " requests at a time, no more")), kCrowded);
+    return RetryAfter(absl::ResourceExhaustedError(
+                          Cat("the server answers ", limits().requests(), " requests at a time, no more")),
+                      kCrowded);
   }
   return absl::OkStatus();
 }
@@ -34,7 +38,9 @@ absl::Status Edge::Enter(const Method& method) {
 void Edge::Leave(const Method& method, const absl::Status& status) {
   metrics_->CallHandled(method.service, method.name, status.code());
   if (absl::IsInternal(status)) {
-    LogError("call failed", {{"service", method.service}, {"method", method.name}, {"error", std::string(status.message())}});
+    LogError(
+        "call failed",
+        {{"service", method.service}, {"method", method.name}, {"error", std::string(status.message())}});
   }
   if (method.health) return;
   std::lock_guard lock(mutex_);

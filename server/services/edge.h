@@ -1,5 +1,6 @@
-// The service's edge. Every call of every method passes here, in and out: it is counted, refused when the server stops or
-// has too many, and given the threads it may use. gRPC's own threads do no work: a reaction only hands on.
+// The service's edge. Every call of every method passes here, in and out: it is counted, refused when the
+// server stops or has too many, and given the threads it may use. gRPC's own threads do no work: a reaction
+// only hands on.
 #ifndef HEED_SERVER_SERVICES_EDGE_H_
 #define HEED_SERVER_SERVICES_EDGE_H_
 
@@ -30,13 +31,13 @@ class Edge {
  public:
   Edge(Metrics* metrics, const Clock* clock, const v1::ServerConfig& config);
 
-  // A call begins, and ends: each Enter() is followed by one Leave(), also when it refused. UNAVAILABLE when closed,
-  // RESOURCE_EXHAUSTED when there are too many.
+  // A call begins, and ends: each Enter() is followed by one Leave(), also when it refused. UNAVAILABLE when
+  // closed, RESOURCE_EXHAUSTED when there are too many.
   absl::Status Enter(const Method& method);
   void Leave(const Method& method, const absl::Status& status);
 
-  void Close();                    // from here on, calls are refused; those inside go on
-  bool WaitUntilEmpty(Time until); // until all inside have left; false if some have not
+  void Close();                     // from here on, calls are refused; those inside go on
+  bool WaitUntilEmpty(Time until);  // until all inside have left; false if some have not
   int64_t inside() const;
 
   // Streams that may stall. Sweep() ends those whose client has not taken a message for `stall_seconds`.

@@ -14,7 +14,9 @@
 namespace heed {
 namespace {
 
-std::string_view ReasonText(Finished::Reason reason) { return reason == Finished::Reason::kMaxTokens ? "length" : "stop"; }
+std::string_view ReasonText(Finished::Reason reason) {
+  return reason == Finished::Reason::kMaxTokens ? "length" : "stop";
+}
 
 // Room for what is to follow a prompt that may be cut.
 int64_t LongestPrompt(const v1::GenerateRequest& request, int64_t longest) {
@@ -32,7 +34,8 @@ class GenerateCall::Jobs final : public InputJobs {
         call_(std::move(call)),
         options_(std::move(options)),
         longest_(MaxTokens(model_->info(), edge->limits())),
-        reader_(model_, metrics_, &edge->clock(), edge->limits(), call_->request_.text(), LongestPrompt(call_->request_, longest_)) {}
+        reader_(model_, metrics_, &edge->clock(), edge->limits(), call_->request_.text(),
+                LongestPrompt(call_->request_, longest_)) {}
 
  private:
   absl::StatusOr<std::shared_ptr<Job>> Make(int i) override {
@@ -49,10 +52,13 @@ class GenerateCall::Jobs final : public InputJobs {
     return job.ok() ? std::move(job) : AtField(job.status(), where);
   }
 
-  Urgency HowUrgent() const { return {.priority = call_->request_.target().priority(), .deadline = call_->deadline()}; }
+  Urgency HowUrgent() const {
+    return {.priority = call_->request_.target().priority(), .deadline = call_->deadline()};
+  }
 
   void Refused(int i, const absl::Status& status) override {
-    for (int sample = 0; sample < options_.samples; ++sample) call_->events_->Add({.input = i, .sample = sample, .what = status});
+    for (int sample = 0; sample < options_.samples; ++sample)
+      call_->events_->Add({.input = i, .sample = sample, .what = status});
   }
 
   void Complete() override { call_->Completed(); }
@@ -63,8 +69,8 @@ class GenerateCall::Jobs final : public InputJobs {
   const InputReader reader_;
 };
 
-GenerateCall::GenerateCall(Edge* edge, const Registry* registry, const Method& method, grpc::CallbackServerContext* context,
-                           const grpc::ByteBuffer* request)
+GenerateCall::GenerateCall(Edge* edge, const Registry* registry, const Method& method,
+                           grpc::CallbackServerContext* context, const grpc::ByteBuffer* request)
     : StreamCall(edge, method, context, request), registry_(registry) {}
 
 absl::Status GenerateCall::Open(const grpc::ByteBuffer& bytes) {
@@ -76,7 +82,8 @@ absl::Status GenerateCall::Open(const grpc::ByteBuffer& bytes) {
   events_ = std::make_shared<StreamBuffer>([weak = weak_from_this()] {
     if (auto call = weak.lock()) call->Wake();
   });
-  auto jobs = std::make_shared<Jobs>(std::static_pointer_cast<GenerateCall>(shared_from_this()), std::move(options), &edge());
+  auto jobs = std::make_shared<Jobs>(std::static_pointer_cast<GenerateCall>(shared_from_this()),
+                                     std::move(options), &edge());
   {
     std::lock_guard lock(mutex_);
     jobs_ = jobs;
@@ -125,7 +132,8 @@ void GenerateCall::Measure(const StreamEvent& event) {
     std::lock_guard lock(mutex_);
     const int64_t tokens = static_cast<int64_t>(piece->tokens.size());
     auto [last, first] = last_token_.try_emplace({event.input, event.sample}, now);
-    first ? metrics_->FirstToken(now - arrival()) : metrics_->MoreTokens(tokens, now - last->second);
+    if (first) metrics_->FirstToken(now - arrival());
+    metrics_->MoreTokens(first ? tokens - 1 : tokens, now - last->second);
     last->second = now;
   } else if (const auto* finished = std::get_if<Finished>(&event.what)) {
     Usage usage = finished->usage;

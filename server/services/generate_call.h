@@ -17,8 +17,8 @@ namespace heed {
 
 class GenerateCall final : public StreamCall {
  public:
-  GenerateCall(Edge* edge, const Registry* registry, const Method& method, grpc::CallbackServerContext* context,
-               const grpc::ByteBuffer* request);
+  GenerateCall(Edge* edge, const Registry* registry, const Method& method,
+               grpc::CallbackServerContext* context, const grpc::ByteBuffer* request);
 
  private:
   class Jobs;
@@ -33,18 +33,19 @@ class GenerateCall final : public StreamCall {
   void MeasureRest();
 
   const Registry* const registry_;
-  v1::GenerateRequest request_;            // this and the next three: from Open() on
+  v1::GenerateRequest request_;  // this and the next three: from Open() on
   const ServedModel* model_ = nullptr;
   ModelMetrics* metrics_ = nullptr;
   std::shared_ptr<StreamBuffer> events_;
 
-  // Errors are held back until something has started: if nothing does, the first is the call's own, and the only one told.
+  // Errors are held back until something has started: if nothing does, the first is the call's own, and the
+  // only one told.
   std::deque<StreamEvent> held_;
   bool started_ = false;
   absl::Status first_error_;
   bool any_finished_ = false;
 
-  std::mutex mutex_;                       // guards the rest
+  std::mutex mutex_;  // guards the rest
   std::shared_ptr<Jobs> jobs_;
   bool abandoned_ = false;
   bool complete_ = false;

@@ -103,7 +103,8 @@ void HealthService::WakeAll() {
 absl::Status HealthService::Add(std::shared_ptr<Watching> watch) {
   std::lock_guard lock(mutex_);
   const size_t most = static_cast<size_t>(edge_->limits().health_watches());
-  if (watches_.size() >= most) return absl::ResourceExhaustedError(Cat("there are ", most, " watches, no more are taken"));
+  if (watches_.size() >= most)
+    return absl::ResourceExhaustedError(Cat("there are ", most, " watches, no more are taken"));
   watches_.insert(std::move(watch));
   return absl::OkStatus();
 }
@@ -113,21 +114,23 @@ void HealthService::Remove(std::shared_ptr<Watching> watch) {
   watches_.erase(watch);
 }
 
-grpc::ServerUnaryReactor* HealthService::Check(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
-                                               grpc::ByteBuffer* response) {
-  return UnaryCall<HealthCheckRequest, HealthCheckResponse>::Start(edge_, kCheck, context, request, response, [this](auto call) {
-    const std::string& name = call->request().service();
-    if (absl::Status status = CheckName(name); !status.ok()) return call->Fail(status);
-    const Status now = StatusOf(name);
-    if (now == HealthCheckResponse::SERVICE_UNKNOWN) return call->Fail(absl::NotFoundError("nothing of this name is served"));
-    HealthCheckResponse answer;
-    answer.set_status(now);
-    call->Answer(answer);
-  });
+grpc::ServerUnaryReactor* HealthService::Check(grpc::CallbackServerContext* context,
+                                               const grpc::ByteBuffer* request, grpc::ByteBuffer* response) {
+  return UnaryCall<HealthCheckRequest, HealthCheckResponse>::Start(
+      edge_, kCheck, context, request, response, [this](auto call) {
+        const std::string& name = call->request().service();
+        if (absl::Status status = CheckName(name); !status.ok()) return call->Fail(status);
+        const Status now = StatusOf(name);
+        if (now == HealthCheckResponse::SERVICE_UNKNOWN)
+          return call->Fail(absl::NotFoundError("nothing of this name is served"));
+        HealthCheckResponse answer;
+        answer.set_status(now);
+        call->Answer(answer);
+      });
 }
 
 grpc::ServerWriteReactor<grpc::ByteBuffer>* HealthService::Watch(grpc::CallbackServerContext* context,
-                                                                const grpc::ByteBuffer* request) {
+                                                                 const grpc::ByteBuffer* request) {
   auto watch = std::make_shared<Watching>(this, context, request);
   watch->Begin();
   return watch.get();

@@ -13,10 +13,11 @@
 
 namespace heed {
 
-// Thread-safe. Watches are open for as long as clients like, so their number is bounded, and End() ends them: else a
-// server's shutdown would wait for them.
-class HealthService final : public grpc::health::v1::Health::WithRawCallbackMethod_Check<
-                                grpc::health::v1::Health::WithRawCallbackMethod_Watch<grpc::health::v1::Health::Service>> {
+// Thread-safe. Watches are open for as long as clients like, so their number is bounded, and End() ends them:
+// else a server's shutdown would wait for them.
+class HealthService final
+    : public grpc::health::v1::Health::WithRawCallbackMethod_Check<
+          grpc::health::v1::Health::WithRawCallbackMethod_Watch<grpc::health::v1::Health::Service>> {
  public:
   using Status = grpc::health::v1::HealthCheckResponse::ServingStatus;
 

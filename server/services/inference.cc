@@ -46,7 +46,8 @@ class Answering final : public InputJobs {
 
   static void Begin(Edge* edge, std::shared_ptr<Call> call, const ServedModel* model, MakeJob make) {
     const int count = call->request().inputs_size();
-    if (absl::Status status = CheckCount(count, edge->limits().inputs()); !status.ok()) return call->Fail(status);
+    if (absl::Status status = CheckCount(count, edge->limits().inputs()); !status.ok())
+      return call->Fail(status);
     auto answering = std::make_shared<Answering>(edge, call, model, count, std::move(make));
     call->WhenCancelled([weak = std::weak_ptr<InputJobs>(answering)] {
       if (auto jobs = weak.lock()) jobs->Cancel();
@@ -107,11 +108,13 @@ struct Reading {
   template <typename Call>
   Reading(Edge* edge, const ServedModel* served, const Call& call)
       : model(served),
-        reader(model, edge->metrics().ForModel(model->spec, model->info()), &edge->clock(), edge->limits(), call.request().text(),
-               MaxTokens(model->info(), edge->limits())),
+        reader(model, edge->metrics().ForModel(model->spec, model->info()), &edge->clock(), edge->limits(),
+               call.request().text(), MaxTokens(model->info(), edge->limits())),
         urgency{.priority = call.request().target().priority(), .deadline = call.deadline()} {}
 
-  JobInput Input(std::vector<int32_t> ids) const { return {.model = &model->model(), .ids = std::move(ids), .urgency = urgency}; }
+  JobInput Input(std::vector<int32_t> ids) const {
+    return {.model = &model->model(), .ids = std::move(ids), .urgency = urgency};
+  }
 };
 
 // What a factory of jobs refuses is the input's fault.
@@ -119,62 +122,75 @@ absl::StatusOr<std::shared_ptr<Job>> AtInput(absl::StatusOr<std::shared_ptr<Job>
   return job.ok() ? std::move(job) : AtField(job.status(), Cat("inputs[", i, "]"));
 }
 
-absl::Status ClassifyInputs(Edge* edge, const Registry* registry, std::shared_ptr<UnaryCall<v1::ClassifyRequest, v1::ClassifyResponse>> call) {
+absl::Status ClassifyInputs(Edge* edge, const Registry* registry,
+                            std::shared_ptr<UnaryCall<v1::ClassifyRequest, v1::ClassifyResponse>> call) {
   ASSIGN_OR_RETURN(const ServedModel* model, FindFor("Classify", call->request().target(), *registry));
   ASSIGN_OR_RETURN(ClassifyOptions options, ToOptions(call->request().options()));
   auto reading = std::make_shared<Reading>(edge, model, *call);
   using Inputs = Answering<v1::ClassifyRequest, v1::ClassifyResponse>;
   Inputs::Begin(edge, call, model, [=](Inputs& inputs, int i) -> absl::StatusOr<std::shared_ptr<Job>> {
-    ASSIGN_OR_RETURN(TokenInput input, reading->reader.Read(call->request().inputs(i), Cat("inputs[", i, "]")));
+    ASSIGN_OR_RETURN(TokenInput input,
+                     reading->reader.Read(call->request().inputs(i), Cat("inputs[", i, "]")));
     JobInput job = reading->Input(std::move(input.ids));
     if (reading->model->info().head == Head::kTokenClassification) {
-      return AtInput(NewClassifyTokensJob(std::move(job), std::move(input.offsets), options, inputs.Into<ClassifiedTokens>(i)), i);
+      return AtInput(NewClassifyTokensJob(std::move(job), std::move(input.offsets), options,
+                                          inputs.Into<ClassifiedTokens>(i)),
+                     i);
     }
     return AtInput(NewClassifyJob(std::move(job), options, inputs.Into<Classified>(i)), i);
   });
   return absl::OkStatus();
 }
 
-absl::Status EmbedInputs(Edge* edge, const Registry* registry, std::shared_ptr<UnaryCall<v1::EmbedRequest, v1::EmbedResponse>> call) {
+absl::Status EmbedInputs(Edge* edge, const Registry* registry,
+                         std::shared_ptr<UnaryCall<v1::EmbedRequest, v1::EmbedResponse>> call) {
   ASSIGN_OR_RETURN(const ServedModel* model, FindFor("Embed", call->request().target(), *registry));
   ASSIGN_OR_RETURN(EmbedOptions options, ToOptions(call->request().options()));
   auto reading = std::make_shared<Reading>(edge, model, *call);
   using Inputs = Answering<v1::EmbedRequest, v1::EmbedResponse>;
   Inputs::Begin(edge, call, model, [=](Inputs& inputs, int i) -> absl::StatusOr<std::shared_ptr<Job>> {
-    ASSIGN_OR_RETURN(TokenInput input, reading->reader.Read(call->request().inputs(i), Cat("inputs[", i, "]")));
+    ASSIGN_OR_RETURN(TokenInput input,
+                     reading->reader.Read(call->request().inputs(i), Cat("inputs[", i, "]")));
     return AtInput(NewEmbedJob(reading->Input(std::move(input.ids)), options, inputs.Into<Embedded>(i)), i);
   });
   return absl::OkStatus();
 }
 
-absl::Status FillInputs(Edge* edge, const Registry* registry, std::shared_ptr<UnaryCall<v1::FillRequest, v1::FillResponse>> call) {
+absl::Status FillInputs(Edge* edge, const Registry* registry,
+                        std::shared_ptr<UnaryCall<v1::FillRequest, v1::FillResponse>> call) {
   ASSIGN_OR_RETURN(const ServedModel* model, FindFor("Fill", call->request().target(), *registry));
   ASSIGN_OR_RETURN(FillOptions options, ToOptions(call->request().options()));
   auto reading = std::make_shared<Reading>(edge, model, *call);
   using Inputs = Answering<v1::FillRequest, v1::FillResponse>;
   Inputs::Begin(edge, call, model, [=](Inputs& inputs, int i) -> absl::StatusOr<std::shared_ptr<Job>> {
-    ASSIGN_OR_RETURN(TokenInput input, reading->reader.Read(call->request().inputs(i), Cat("inputs[", i, "]")));
-    auto done = inputs.Into<Filled>(i, [model](const Filled& filled) { return ToMessage(filled, model->tokenizer()); });
+    ASSIGN_OR_RETURN(TokenInput input,
+                     reading->reader.Read(call->request().inputs(i), Cat("inputs[", i, "]")));
+    auto done = inputs.Into<Filled>(
+        i, [model](const Filled& filled) { return ToMessage(filled, model->tokenizer()); });
     return AtInput(NewFillJob(reading->Input(std::move(input.ids)), options, std::move(done)), i);
   });
   return absl::OkStatus();
 }
 
 // Context and continuation as one sequence, and where the continuation begins.
-absl::StatusOr<std::pair<std::vector<int32_t>, int64_t>> ReadScored(const Reading& reading, const v1::ScoreItem& item, const std::string& where) {
+absl::StatusOr<std::pair<std::vector<int32_t>, int64_t>> ReadScored(const Reading& reading,
+                                                                    const v1::ScoreItem& item,
+                                                                    const std::string& where) {
   std::vector<int32_t> ids;
   if (item.has_context()) {
     ASSIGN_OR_RETURN(TokenInput context, reading.reader.Read(item.context(), where + ".context"));
     ids = std::move(context.ids);
   }
   const int64_t begin = static_cast<int64_t>(ids.size());
-  ASSIGN_OR_RETURN(TokenInput continuation, reading.reader.ReadContinuation(item.continuation(), where + ".continuation"));
+  ASSIGN_OR_RETURN(TokenInput continuation,
+                   reading.reader.ReadContinuation(item.continuation(), where + ".continuation"));
   ids.insert(ids.end(), continuation.ids.begin(), continuation.ids.end());
   RETURN_IF_ERROR(AtField(reading.reader.CheckLength(static_cast<int64_t>(ids.size())), where));
   return std::pair(std::move(ids), begin);
 }
 
-absl::Status ScoreInputs(Edge* edge, const Registry* registry, std::shared_ptr<UnaryCall<v1::ScoreRequest, v1::ScoreResponse>> call) {
+absl::Status ScoreInputs(Edge* edge, const Registry* registry,
+                         std::shared_ptr<UnaryCall<v1::ScoreRequest, v1::ScoreResponse>> call) {
   ASSIGN_OR_RETURN(const ServedModel* model, FindFor("Score", call->request().target(), *registry));
   ASSIGN_OR_RETURN(ScoreOptions options, ToOptions(call->request().options()));
   auto reading = std::make_shared<Reading>(edge, model, *call);
@@ -182,15 +198,18 @@ absl::Status ScoreInputs(Edge* edge, const Registry* registry, std::shared_ptr<U
   using Inputs = Answering<v1::ScoreRequest, v1::ScoreResponse>;
   Inputs::Begin(edge, call, model, [=](Inputs& inputs, int i) -> absl::StatusOr<std::shared_ptr<Job>> {
     ASSIGN_OR_RETURN(auto read, ReadScored(*reading, call->request().inputs(i), Cat("inputs[", i, "]")));
-    auto done = inputs.Into<Scored>(i, [=](const Scored& scored) { return ToMessage(scored, model->tokenizer(), by_token); });
-    return AtInput(NewScoreJob(reading->Input(std::move(read.first)), read.second, options, std::move(done)), i);
+    auto done = inputs.Into<Scored>(
+        i, [=](const Scored& scored) { return ToMessage(scored, model->tokenizer(), by_token); });
+    return AtInput(NewScoreJob(reading->Input(std::move(read.first)), read.second, options, std::move(done)),
+                   i);
   });
   return absl::OkStatus();
 }
 
 template <typename Request, typename Response, typename Function>
-grpc::ServerUnaryReactor* Start(Edge* edge, const Registry* registry, const Method& method, grpc::CallbackServerContext* context,
-                                const grpc::ByteBuffer* request, grpc::ByteBuffer* response, Function function) {
+grpc::ServerUnaryReactor* Start(Edge* edge, const Registry* registry, const Method& method,
+                                grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
+                                grpc::ByteBuffer* response, Function function) {
   return UnaryCall<Request, Response>::Start(edge, method, context, request, response, [=](auto call) {
     if (absl::Status status = function(edge, registry, call); !status.ok()) call->Fail(status);
   });
@@ -200,28 +219,38 @@ constexpr std::string_view kService = "heed.v1.Inference";
 
 }  // namespace
 
-grpc::ServerUnaryReactor* InferenceService::Classify(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
+grpc::ServerUnaryReactor* InferenceService::Classify(grpc::CallbackServerContext* context,
+                                                     const grpc::ByteBuffer* request,
                                                      grpc::ByteBuffer* response) {
-  return Start<v1::ClassifyRequest, v1::ClassifyResponse>(edge_, registry_, {kService, "Classify"}, context, request, response, ClassifyInputs);
+  return Start<v1::ClassifyRequest, v1::ClassifyResponse>(edge_, registry_, {kService, "Classify"}, context,
+                                                          request, response, ClassifyInputs);
 }
 
-grpc::ServerUnaryReactor* InferenceService::Embed(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
+grpc::ServerUnaryReactor* InferenceService::Embed(grpc::CallbackServerContext* context,
+                                                  const grpc::ByteBuffer* request,
                                                   grpc::ByteBuffer* response) {
-  return Start<v1::EmbedRequest, v1::EmbedResponse>(edge_, registry_, {kService, "Embed"}, context, request, response, EmbedInputs);
+  return Start<v1::EmbedRequest, v1::EmbedResponse>(edge_, registry_, {kService, "Embed"}, context, request,
+                                                    response, EmbedInputs);
 }
 
-grpc::ServerUnaryReactor* InferenceService::Score(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
+grpc::ServerUnaryReactor* InferenceService::Score(grpc::CallbackServerContext* context,
+                                                  const grpc::ByteBuffer* request,
                                                   grpc::ByteBuffer* response) {
-  return Start<v1::ScoreRequest, v1::ScoreResponse>(edge_, registry_, {kService, "Score"}, context, request, response, ScoreInputs);
+  return Start<v1::ScoreRequest, v1::ScoreResponse>(edge_, registry_, {kService, "Score"}, context, request,
+                                                    response, ScoreInputs);
 }
 
-grpc::ServerUnaryReactor* InferenceService::Fill(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
+grpc::ServerUnaryReactor* InferenceService::Fill(grpc::CallbackServerContext* context,
+                                                 const grpc::ByteBuffer* request,
                                                  grpc::ByteBuffer* response) {
-  return Start<v1::FillRequest, v1::FillResponse>(edge_, registry_, {kService, "Fill"}, context, request, response, FillInputs);
+  return Start<v1::FillRequest, v1::FillResponse>(edge_, registry_, {kService, "Fill"}, context, request,
+                                                  response, FillInputs);
 }
 
-grpc::ServerWriteReactor<grpc::ByteBuffer>* InferenceService::Generate(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request) {
-  auto call = std::make_shared<GenerateCall>(edge_, registry_, Method{kService, "Generate"}, context, request);
+grpc::ServerWriteReactor<grpc::ByteBuffer>* InferenceService::Generate(grpc::CallbackServerContext* context,
+                                                                       const grpc::ByteBuffer* request) {
+  auto call =
+      std::make_shared<GenerateCall>(edge_, registry_, Method{kService, "Generate"}, context, request);
   call->Begin();
   return call.get();
 }

@@ -23,7 +23,8 @@ void InputJobs::SubmitMore() {
     absl::Status status = Submit(*i);
     if (status.ok()) continue;
     if (absl::IsResourceExhausted(status) && PutBack(*i)) return;
-    if (absl::IsResourceExhausted(status)) full_ = status = RetryAfter(status, model_->scheduler->expected_wait());
+    if (absl::IsResourceExhausted(status))
+      full_ = status = RetryAfter(status, model_->scheduler->expected_wait());
     Refused(*i, status);
     Ended(*i);
   }
@@ -45,7 +46,8 @@ absl::Status InputJobs::Submit(int i) {
   const int64_t most = model_->spec.scheduling.max_queued_jobs;
   if (model_->scheduler->queued() >= most) {  // before the work of making a job
     metrics_->Shed("queue_full");
-    return absl::ResourceExhaustedError(Cat("the queue of '", model_->spec.name, "' is full, it holds ", most));
+    return absl::ResourceExhaustedError(
+        Cat("the queue of '", model_->spec.name, "' is full, it holds ", most));
   }
   ASSIGN_OR_RETURN(std::shared_ptr<Job> job, Make(i));
   {

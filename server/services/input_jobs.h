@@ -1,6 +1,6 @@
-// The inputs of one request on their way through a scheduler: each becomes a job, some at a time, so that a request of a
-// thousand inputs neither fills the queue nor is refused for its number. A queue that is full refuses a request that has
-// nothing in it, and lets one that has wait for its own.
+// The inputs of one request on their way through a scheduler: each becomes a job, some at a time, so that a
+// request of a thousand inputs neither fills the queue nor is refused for its number. A queue that is full
+// refuses a request that has nothing in it, and lets one that has wait for its own.
 #ifndef HEED_SERVER_SERVICES_INPUT_JOBS_H_
 #define HEED_SERVER_SERVICES_INPUT_JOBS_H_
 
@@ -51,15 +51,15 @@ class InputJobs : public std::enable_shared_from_this<InputJobs> {
   bool PutBack(int i);
   bool cancelled() const;
 
-  const int window_;             // jobs at a time
-  absl::Status full_;            // how the queue refused this request; the submitting thread's
+  const int window_;   // jobs at a time
+  absl::Status full_;  // how the queue refused this request; the submitting thread's
 
-  mutable std::mutex mutex_;     // guards the rest
+  mutable std::mutex mutex_;                // guards the rest
   std::vector<std::shared_ptr<Job>> jobs_;  // from Make() to Ended()
   int next_ = 0;
   int outstanding_ = 0;
   int ended_ = 0;
-  bool submitting_ = true;       // a thread is in SubmitMore(), or is due there
+  bool submitting_ = true;  // a thread is in SubmitMore(), or is due there
   bool cancelled_ = false;
 };
 

@@ -14,7 +14,8 @@ bool Blank(std::string_view text) { return text.find_first_not_of(" \t\n\v\f\r")
 
 // Whether any token comes from the text, and not from the tokenizer's special tokens alone.
 bool HasContent(const Offsets& offsets) {
-  return std::any_of(offsets.begin(), offsets.end(), [](const auto& offset) { return offset.first < offset.second; });
+  return std::any_of(offsets.begin(), offsets.end(),
+                     [](const auto& offset) { return offset.first < offset.second; });
 }
 
 }  // namespace
@@ -26,47 +27,60 @@ int64_t MaxTokens(const ModelInfo& info, const v1::LimitsConfig& limits) {
 std::vector<std::string> KindsOf(const ServedModel& model) {
   if (model.tokenizer() == nullptr) return {"tokens"};
   const bool pairs = model.tokenizer()->Encode("a", "b", {}).ok();
-  return pairs ? std::vector<std::string>{"text", "tokens", "pair"} : std::vector<std::string>{"text", "tokens"};
+  return pairs ? std::vector<std::string>{"text", "tokens", "pair"}
+               : std::vector<std::string>{"text", "tokens"};
 }
 
-InputReader::InputReader(const ServedModel* model, ModelMetrics* metrics, const Clock* clock, const v1::LimitsConfig& limits,
-                         const v1::TextOptions& options, int64_t longest)
+InputReader::InputReader(const ServedModel* model, ModelMetrics* metrics, const Clock* clock,
+                         const v1::LimitsConfig& limits, const v1::TextOptions& options, int64_t longest)
     : model_(model),
       metrics_(metrics),
       clock_(clock),
       text_bytes_(limits.text_bytes()),
       longest_(longest),
-      options_{.add_special_tokens = !options.without_special_tokens(), .max_length = options.truncate() ? longest : 0} {}
+      options_{.add_special_tokens = !options.without_special_tokens(),
+               .max_length = options.truncate() ? longest : 0} {}
 
 absl::StatusOr<TokenInput> InputReader::Read(const v1::Input& input, const std::string& where) const {
   return Read(input, where, options_);
 }
 
-absl::StatusOr<TokenInput> InputReader::ReadContinuation(const v1::Input& input, const std::string& where) const {
+absl::StatusOr<TokenInput> InputReader::ReadContinuation(const v1::Input& input,
+                                                         const std::string& where) const {
   return Read(input, where, {.add_special_tokens = false});
 }
 
-absl::StatusOr<TokenInput> InputReader::Read(const v1::Input& input, const std::string& where, const EncodeOptions& options) const {
+absl::StatusOr<TokenInput> InputReader::Read(const v1::Input& input, const std::string& where,
+                                             const EncodeOptions& options) const {
   switch (input.kind_case()) {
-    case v1::Input::kText: return ReadText(input.text(), where + ".text", options);
-    case v1::Input::kTokens: return ReadTokens(input.tokens(), where + ".tokens", options);
-    case v1::Input::kPair: return ReadPair(input.pair(), where + ".pair", options);
-    case v1::Input::kImage: return AtField(NotRead("image"), where + ".image");
-    case v1::Input::kVectors: return AtField(NotRead("vectors"), where + ".vectors");
-    case v1::Input::kRow: return AtField(NotRead("row"), where + ".row");
-    case v1::Input::KIND_NOT_SET: break;
+    case v1::Input::kText:
+      return ReadText(input.text(), where + ".text", options);
+    case v1::Input::kTokens:
+      return ReadTokens(input.tokens(), where + ".tokens", options);
+    case v1::Input::kPair:
+      return ReadPair(input.pair(), where + ".pair", options);
+    case v1::Input::kImage:
+      return AtField(NotRead("image"), where + ".image");
+    case v1::Input::kVectors:
+      return AtField(NotRead("vectors"), where + ".vectors");
+    case v1::Input::kRow:
+      return AtField(NotRead("row"), where + ".row");
+    case v1::Input::KIND_NOT_SET:
+      break;
   }
   return AtField(Invalid("the input is empty: it is neither text nor tokens nor of any other kind"), where);
 }
 
-absl::StatusOr<TokenInput> InputReader::ReadText(std::string_view text, const std::string& where, const EncodeOptions& options) const {
+absl::StatusOr<TokenInput> InputReader::ReadText(std::string_view text, const std::string& where,
+                                                 const EncodeOptions& options) const {
   if (model_->tokenizer() == nullptr) return AtField(NotRead("text"), where);
   if (absl::Status status = CheckText(text); !status.ok()) return AtField(status, where);
   auto read = Encode(text, std::nullopt, options);
   return read.ok() ? std::move(read) : AtField(read.status(), where);
 }
 
-absl::StatusOr<TokenInput> InputReader::ReadPair(const v1::Pair& pair, const std::string& where, const EncodeOptions& options) const {
+absl::StatusOr<TokenInput> InputReader::ReadPair(const v1::Pair& pair, const std::string& where,
+                                                 const EncodeOptions& options) const {
   if (model_->tokenizer() == nullptr) return AtField(NotRead("pair"), where);
   if (absl::Status status = CheckText(pair.first()); !status.ok()) return AtField(status, where + ".first");
   if (absl::Status status = CheckText(pair.second()); !status.ok()) return AtField(status, where + ".second");
@@ -74,7 +88,8 @@ absl::StatusOr<TokenInput> InputReader::ReadPair(const v1::Pair& pair, const std
   return read.ok() ? std::move(read) : AtField(read.status(), where);
 }
 
-absl::StatusOr<TokenInput> InputReader::ReadTokens(const v1::Tokens& tokens, const std::string& where, const EncodeOptions& options) const {
+absl::StatusOr<TokenInput> InputReader::ReadTokens(const v1::Tokens& tokens, const std::string& where,
+                                                   const EncodeOptions& options) const {
   int64_t count = tokens.ids_size();
   if (count == 0) return AtField(Invalid("the input has no tokens"), where);
   if (options.max_length > 0) count = std::min(count, options.max_length);
@@ -82,7 +97,8 @@ absl::StatusOr<TokenInput> InputReader::ReadTokens(const v1::Tokens& tokens, con
   const int64_t vocabulary = model_->info().vocab_size;
   for (int64_t i = 0; i < count; ++i) {
     const int32_t id = tokens.ids(static_cast<int>(i));
-    if (id < 0 || id >= vocabulary) return AtField(Invalid("ids[", i, "] is ", id, ", ids are 0 to ", vocabulary - 1), where);
+    if (id < 0 || id >= vocabulary)
+      return AtField(Invalid("ids[", i, "] is ", id, ", ids are 0 to ", vocabulary - 1), where);
   }
   return TokenInput{.ids = {tokens.ids().begin(), tokens.ids().begin() + count}, .offsets = {}};
 }
@@ -99,7 +115,8 @@ absl::StatusOr<TokenInput> InputReader::Encode(std::string_view text, std::optio
 
 absl::Status InputReader::CheckText(std::string_view text) const {
   const int64_t bytes = static_cast<int64_t>(text.size());
-  if (bytes > text_bytes_) return Invalid("the text has ", bytes, " bytes, at most ", text_bytes_, " are read");
+  if (bytes > text_bytes_)
+    return Invalid("the text has ", bytes, " bytes, at most ", text_bytes_, " are read");
   if (!ValidUtf8(text)) return Invalid("the text is not UTF-8");
   if (Blank(text)) return Invalid("the text is empty or white space");
   return absl::OkStatus();
@@ -111,7 +128,8 @@ absl::Status InputReader::CheckLength(int64_t tokens) const {
 }
 
 absl::Status InputReader::NotRead(std::string_view kind) const {
-  return Invalid("'", model_->spec.name, "' does not read ", kind, ", it reads ", absl::StrJoin(KindsOf(*model_), ", "));
+  return Invalid("'", model_->spec.name, "' does not read ", kind, ", it reads ",
+                 absl::StrJoin(KindsOf(*model_), ", "));
 }
 
 }  // namespace heed

@@ -1,4 +1,5 @@
-// A request's inputs as token ids, checked: what a model cannot read is refused here, with the field, the value and the limit.
+// A request's inputs as token ids, checked: what a model cannot read is refused here, with the field, the
+// value and the limit.
 #ifndef HEED_SERVER_SERVICES_INPUTS_H_
 #define HEED_SERVER_SERVICES_INPUTS_H_
 
@@ -32,8 +33,8 @@ std::vector<std::string> KindsOf(const ServedModel& model);
 class InputReader {
  public:
   // `longest`: an input of more tokens is refused, or cut where the options say so.
-  InputReader(const ServedModel* model, ModelMetrics* metrics, const Clock* clock, const v1::LimitsConfig& limits,
-              const v1::TextOptions& options, int64_t longest);
+  InputReader(const ServedModel* model, ModelMetrics* metrics, const Clock* clock,
+              const v1::LimitsConfig& limits, const v1::TextOptions& options, int64_t longest);
 
   // `where` names the input in errors: "inputs[2]".
   absl::StatusOr<TokenInput> Read(const v1::Input& input, const std::string& where) const;
@@ -43,11 +44,16 @@ class InputReader {
   absl::Status CheckLength(int64_t tokens) const;
 
  private:
-  absl::StatusOr<TokenInput> Read(const v1::Input& input, const std::string& where, const EncodeOptions& options) const;
-  absl::StatusOr<TokenInput> ReadText(std::string_view text, const std::string& where, const EncodeOptions& options) const;
-  absl::StatusOr<TokenInput> ReadPair(const v1::Pair& pair, const std::string& where, const EncodeOptions& options) const;
-  absl::StatusOr<TokenInput> ReadTokens(const v1::Tokens& tokens, const std::string& where, const EncodeOptions& options) const;
-  absl::StatusOr<TokenInput> Encode(std::string_view text, std::optional<std::string_view> pair, const EncodeOptions& options) const;
+  absl::StatusOr<TokenInput> Read(const v1::Input& input, const std::string& where,
+                                  const EncodeOptions& options) const;
+  absl::StatusOr<TokenInput> ReadText(std::string_view text, const std::string& where,
+                                      const EncodeOptions& options) const;
+  absl::StatusOr<TokenInput> ReadPair(const v1::Pair& pair, const std::string& where,
+                                      const EncodeOptions& options) const;
+  absl::StatusOr<TokenInput> ReadTokens(const v1::Tokens& tokens, const std::string& where,
+                                        const EncodeOptions& options) const;
+  absl::StatusOr<TokenInput> Encode(std::string_view text, std::optional<std::string_view> pair,
+                                    const EncodeOptions& options) const;
   absl::Status CheckText(std::string_view text) const;
   absl::Status NotRead(std::string_view kind) const;
 

@@ -15,18 +15,23 @@ namespace heed {
 namespace {
 
 void Write(std::string_view severity, std::string_view event, const LogFields& fields) {
-  LogFields line = {
-      {"time", absl::FormatTime("%Y-%m-%dT%H:%M:%E3SZ", absl::Now(), absl::UTCTimeZone())}, {"severity", severity}, {"event", event}};
+  LogFields line = {{"time", absl::FormatTime("%Y-%m-%dT%H:%M:%E3SZ", absl::Now(), absl::UTCTimeZone())},
+                    {"severity", severity},
+                    {"event", event}};
   line.update(fields);
-  const std::string text = line.dump(-1, ' ', /*ensure_ascii=*/true, LogFields::error_handler_t::replace) + "\n";
-  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, text.data(), text.size());  // one call: lines do not mix
+  const std::string text =
+      line.dump(-1, ' ', /*ensure_ascii=*/true, LogFields::error_handler_t::replace) + "\n";
+  [[maybe_unused]] const ssize_t written =
+      write(STDERR_FILENO, text.data(), text.size());  // one call: lines do not mix
 }
 
 // True for the first ten calls of each second.
 bool MayLog() {
   static std::atomic<int64_t> second{0};
   static std::atomic<int> lines{0};
-  const int64_t now = std::chrono::duration_cast<std::chrono::seconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  const int64_t now =
+      std::chrono::duration_cast<std::chrono::seconds>(std::chrono::steady_clock::now().time_since_epoch())
+          .count();
   if (second.exchange(now) != now) lines = 0;
   return lines.fetch_add(1) < 10;
 }

@@ -1,10 +1,10 @@
-// What the server counts, for Prometheus. Names follow vLLM's stems under `heed_`, units are seconds and bytes. Labels come
-// from the loaded models and from our own words only, so their number is bounded.
+// What the server counts, for Prometheus. Names follow vLLM's stems under `heed_`, units are seconds and
+// bytes. Labels come from the loaded models and from our own words only, so their number is bounded.
 #ifndef HEED_SERVER_SERVICES_METRICS_H_
 #define HEED_SERVER_SERVICES_METRICS_H_
 
-#include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,7 +13,6 @@
 #include "absl/status/statusor.h"
 #include "prometheus/collectable.h"
 #include "prometheus/counter.h"
-#include "prometheus/exposer.h"
 #include "prometheus/family.h"
 #include "prometheus/histogram.h"
 #include "prometheus/registry.h"
@@ -46,7 +45,7 @@ class ModelMetrics {
 
   Metrics* metrics_;
   prometheus::Labels labels_;  // model_name, model_version, task, attention
-  prometheus::Gauge *load_seconds_;
+  prometheus::Gauge* load_seconds_;
   prometheus::Histogram *tokenization_, *first_token_, *inter_token_, *latency_, *queue_, *prefill_, *decode_;
   prometheus::Histogram *batch_size_, *batch_tokens_;
   prometheus::Counter *prompt_tokens_, *generation_tokens_;
@@ -63,44 +62,44 @@ class Metrics {
   // The same object for the same spec.
   ModelMetrics* ForModel(const ModelSpec& spec, const ModelInfo& info);
 
-  // Numbers that are read at each scrape: calls in flight, each model's running, waiting and reserved. The registry must
-  // live until StopWatching().
-  void Watch(const Registry* registry, std::function<int64_t()> calls_in_flight);
-  void StopWatching();
-
-  // All of it is exposed by these.
-  std::vector<std::shared_ptr<prometheus::Collectable>> collectables() const;
+  std::shared_ptr<prometheus::Collectable> families() const { return families_; }
 
  private:
   friend class ModelMetrics;
-  class AtScrape;
-  prometheus::Family<prometheus::Counter>& Counter(std::string_view name, std::string_view help);
-  prometheus::Family<prometheus::Gauge>& Gauge(std::string_view name, std::string_view help);
-  prometheus::Family<prometheus::Histogram>& Histogram(std::string_view name, std::string_view help);
+  using CounterFamily = prometheus::Family<prometheus::Counter>;
+  using GaugeFamily = prometheus::Family<prometheus::Gauge>;
+  using HistogramFamily = prometheus::Family<prometheus::Histogram>;
+  CounterFamily& Counter(std::string_view name, std::string_view help);
+  GaugeFamily& Gauge(std::string_view name, std::string_view help);
+  HistogramFamily& Histogram(std::string_view name, std::string_view help);
 
   std::shared_ptr<prometheus::Registry> families_ = std::make_shared<prometheus::Registry>();
-  std::shared_ptr<AtScrape> at_scrape_;
-  prometheus::Family<prometheus::Counter> &started_, &handled_, &success_, &failure_, &deadline_missed_, &shed_;
-  prometheus::Family<prometheus::Counter> &prompt_tokens_, &generation_tokens_;
-  prometheus::Family<prometheus::Gauge>& load_seconds_;
-  prometheus::Family<prometheus::Histogram> &tokenization_, &first_token_, &inter_token_, &latency_, &queue_, &prefill_, &decode_;
-  prometheus::Family<prometheus::Histogram> &batch_size_, &batch_tokens_;
+  CounterFamily& started_;
+  CounterFamily& handled_;
+  CounterFamily& success_;
+  CounterFamily& failure_;
+  CounterFamily& deadline_missed_;
+  CounterFamily& shed_;
+  CounterFamily& prompt_tokens_;
+  CounterFamily& generation_tokens_;
+  GaugeFamily& load_seconds_;
+  HistogramFamily& tokenization_;
+  HistogramFamily& first_token_;
+  HistogramFamily& inter_token_;
+  HistogramFamily& latency_;
+  HistogramFamily& queue_;
+  HistogramFamily& prefill_;
+  HistogramFamily& decode_;
+  HistogramFamily& batch_size_;
+  HistogramFamily& batch_tokens_;
   std::mutex mutex_;
   std::vector<std::unique_ptr<ModelMetrics>> models_;  // guarded by mutex_
 };
 
 // "classification", "generation", ...: what a model is for, as the label `task`.
 std::string_view TaskOf(const ModelInfo& info);
-
-// GET /metrics over HTTP on a thread of its own. INVALID_ARGUMENT if the address cannot be had.
-class MetricsServer {
- public:
-  static absl::StatusOr<std::unique_ptr<MetricsServer>> Listen(const std::string& address, const Metrics& metrics);
-  int port() const { return exposer_->GetListeningPorts().front(); }
-
- private:
-  std::unique_ptr<prometheus::Exposer> exposer_;
-};
+// model_name, model_version, task, attention: on every family of a model.
+prometheus::Labels LabelsOf(const ModelSpec& spec, const ModelInfo& info);
 
 }  // namespace heed
 

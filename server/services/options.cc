@@ -16,6 +16,14 @@ absl::Status CheckRange(int64_t value, int64_t least, int64_t most, std::string_
   return AtField(Invalid("the value is ", value, ", it must be ", least, " to ", most), field);
 }
 
+// The engine names the field before its message: "sampling.top_p: 2 is above 1".
+absl::Status AtItsField(const absl::Status& status) {
+  const std::string message(status.message());
+  const size_t colon = message.find(": ");
+  if (status.ok() || colon == message.npos || message.find(' ') < colon) return status;
+  return AtField({status.code(), message.substr(colon + 2)}, message.substr(0, colon));
+}
+
 uint64_t RandomSeed() {
   std::random_device device;
   return (uint64_t{device()} << 32) | device();
@@ -50,38 +58,49 @@ StopOptions ToStopping(const v1::StoppingOptions& asked) {
   return options;
 }
 
-absl::Status CheckSampling(const v1::SamplingOptions& asked, const SamplingOptions& options, const ModelInfo& info) {
+absl::Status CheckSampling(const v1::SamplingOptions& asked, const SamplingOptions& options,
+                           const ModelInfo& info) {
   if (asked.has_top_k()) RETURN_IF_ERROR(CheckRange(asked.top_k(), 1, info.vocab_size, "sampling.top_k"));
-  return AtField(Validate(options, info.vocab_size), "sampling");
+  return AtItsField(Validate(options, info.vocab_size));
 }
 
-absl::Status CheckStopping(const v1::StoppingOptions& asked, StopOptions options, const ModelInfo& info, int64_t most) {
+absl::Status CheckStopping(const v1::StoppingOptions& asked, StopOptions options, const ModelInfo& info,
+                           int64_t most) {
   if (asked.has_max_tokens()) RETURN_IF_ERROR(CheckRange(asked.max_tokens(), 1, most, "stopping.max_tokens"));
   const int64_t min_most = asked.has_max_tokens() ? asked.max_tokens() : most;
   RETURN_IF_ERROR(CheckRange(asked.min_tokens(), 0, min_most, "stopping.min_tokens"));
   if (!asked.has_max_tokens()) options.max_tokens = 1;  // any that is valid: it depends on the input
-  return AtField(Validate(options, info.vocab_size), "stopping");
+  return AtItsField(Validate(options, info.vocab_size));
 }
 
 absl::Status CheckBeam(const v1::BeamOptions& beam) {
   if (beam.width() >= 0 && beam.width() <= 1) return absl::OkStatus();
-  return AtField(Invalid("the value is ", beam.width(), ", this server has no beam search: it must be 0 or 1"), "beam.width");
+  return AtField(
+      Invalid("the value is ", beam.width(), ", this server has no beam search: it must be 0 or 1"),
+      "beam.width");
 }
 
 }  // namespace
 
 absl::StatusOr<ClassifyOptions> ToOptions(const v1::ClassifyOptions& options) {
-  ClassifyOptions result{
-      .top = options.top(), .raw_scores = options.raw_scores(), .threshold = options.threshold(), .all_tokens = options.all_tokens()};
+  ClassifyOptions result{.top = options.top(),
+                         .raw_scores = options.raw_scores(),
+                         .threshold = options.threshold(),
+                         .all_tokens = options.all_tokens()};
   if (absl::Status status = Validate(result); !status.ok()) return AtField(status, "options");
   return result;
 }
 
 absl::StatusOr<EmbedOptions> ToOptions(const v1::EmbedOptions& options) {
   switch (options.normalize()) {
-    case v1::EmbedOptions::MODEL: return EmbedOptions{.normalize = false};
-    case v1::EmbedOptions::YES: return EmbedOptions{.normalize = true};
-    default: return AtField(Invalid("the value is ", static_cast<int>(options.normalize()), ", it must be MODEL or YES"), "options.normalize");
+    case v1::EmbedOptions::MODEL:
+      return EmbedOptions{.normalize = false};
+    case v1::EmbedOptions::YES:
+      return EmbedOptions{.normalize = true};
+    default:
+      return AtField(
+          Invalid("the value is ", static_cast<int>(options.normalize()), ", it must be MODEL or YES"),
+          "options.normalize");
   }
 }
 
@@ -96,12 +115,16 @@ absl::StatusOr<FillOptions> ToOptions(const v1::FillOptions& options) {
   if (options.top() > 0) result.top = options.top();
   std::sort(result.positions.begin(), result.positions.end());
   const auto repeated = std::adjacent_find(result.positions.begin(), result.positions.end());
-  if (repeated != result.positions.end()) return AtField(Invalid("the position ", *repeated, " is given twice"), "options.positions");
+  if (repeated != result.positions.end())
+    return AtField(Invalid("the position ", *repeated, " is given twice"), "options.positions");
   return result;
 }
 
-absl::StatusOr<GenerateOptions> ToOptions(const v1::GenerateRequest& request, const ModelInfo& info, const v1::LimitsConfig& limits) {
-  GenerateOptions options{.sampling = ToSampling(request), .stopping = ToStopping(request.stopping()), .samples = std::max(request.samples(), 1)};
+absl::StatusOr<GenerateOptions> ToOptions(const v1::GenerateRequest& request, const ModelInfo& info,
+                                          const v1::LimitsConfig& limits) {
+  GenerateOptions options{.sampling = ToSampling(request),
+                          .stopping = ToStopping(request.stopping()),
+                          .samples = std::max(request.samples(), 1)};
   RETURN_IF_ERROR(CheckRange(request.samples(), 0, limits.samples(), "samples"));
   RETURN_IF_ERROR(CheckBeam(request.beam()));
   RETURN_IF_ERROR(CheckSampling(request.sampling(), options.sampling, info));
@@ -111,19 +134,24 @@ absl::StatusOr<GenerateOptions> ToOptions(const v1::GenerateRequest& request, co
 
 absl::StatusOr<int32_t> MaxNewTokens(int64_t asked, int64_t prompt, int64_t longest) {
   const int64_t left = longest - prompt;
-  if (left < 1) return Invalid("the prompt has ", prompt, " tokens, and prompt and text together at most ", longest);
+  if (left < 1)
+    return Invalid("the prompt has ", prompt, " tokens, and prompt and text together at most ", longest);
   if (asked > left) {
-    return Invalid("the prompt has ", prompt, " tokens and max_tokens is ", asked, ", together at most ", longest, " are possible");
+    return Invalid("the prompt has ", prompt, " tokens and max_tokens is ", asked, ", together at most ",
+                   longest, " are possible");
   }
   return static_cast<int32_t>(asked > 0 ? asked : std::min(left, kDefaultNewTokens));
 }
 
 absl::Status CheckCount(int64_t inputs, int64_t most) {
   if (inputs == 0) return AtField(Invalid("there are no inputs"), "inputs");
-  if (inputs > most) return AtField(Invalid("there are ", inputs, " inputs, at most ", most, " are answered"), "inputs");
+  if (inputs > most)
+    return AtField(Invalid("there are ", inputs, " inputs, at most ", most, " are answered"), "inputs");
   return absl::OkStatus();
 }
 
-absl::Status CheckPriority(const v1::Target& target) { return CheckRange(target.priority(), -10, 10, "target.priority"); }
+absl::Status CheckPriority(const v1::Target& target) {
+  return CheckRange(target.priority(), -10, 10, "target.priority");
+}
 
 }  // namespace heed

@@ -1,4 +1,5 @@
-// A request's options as the jobs take them, checked as far as they do not depend on an input. Errors name the field.
+// A request's options as the jobs take them, checked as far as they do not depend on an input. Errors name
+// the field.
 #ifndef HEED_SERVER_SERVICES_OPTIONS_H_
 #define HEED_SERVER_SERVICES_OPTIONS_H_
 
@@ -22,10 +23,11 @@ absl::StatusOr<ScoreOptions> ToOptions(const v1::ScoreOptions& options);
 absl::StatusOr<FillOptions> ToOptions(const v1::FillOptions& options);
 
 // Draws a seed where the request has none. stopping.max_tokens stays 0 where the request leaves it open.
-absl::StatusOr<GenerateOptions> ToOptions(const v1::GenerateRequest& request, const ModelInfo& info, const v1::LimitsConfig& limits);
+absl::StatusOr<GenerateOptions> ToOptions(const v1::GenerateRequest& request, const ModelInfo& info,
+                                          const v1::LimitsConfig& limits);
 
-// How many tokens may follow a prompt of so many: what was asked for, INVALID_ARGUMENT if that is beyond `longest`; else 256 or
-// what is left.
+// How many tokens may follow a prompt of so many: what was asked for, INVALID_ARGUMENT if that is beyond
+// `longest`; else 256 or what is left.
 absl::StatusOr<int32_t> MaxNewTokens(int64_t asked, int64_t prompt, int64_t longest);
 
 // How many inputs a request has, between 1 and `most`.

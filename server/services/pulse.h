@@ -1,5 +1,6 @@
-// Keeps gRPC awake. In gRPC 1.51 each thread of the callback API that has seen nothing for a second sleeps for 100 ms; with
-// all of them asleep, the first call after a pause waits that long. A call to itself twice a second keeps one awake.
+// Keeps gRPC awake. In gRPC 1.51 each thread of the callback API that has seen nothing for a second sleeps
+// for 100 ms; with all of them asleep, the first call after a pause waits that long. A call to itself twice a
+// second keeps one awake.
 #ifndef HEED_SERVER_SERVICES_PULSE_H_
 #define HEED_SERVER_SERVICES_PULSE_H_
 
@@ -16,8 +17,8 @@ class Pulse {
   // `channel`: the server's own, in process.
   explicit Pulse(const std::shared_ptr<grpc::Channel>& channel) : stub_(channel) {}
 
-  // One call, to a method that nobody has: the server's answer to it (UNIMPLEMENTED) is event enough. Does not wait.
-  // `ended`, if given, is called when it has come.
+  // One call, to a method that nobody has: the server's answer to it (UNIMPLEMENTED) is event enough. Does
+  // not wait. `ended`, if given, is called when it has come.
   void Beat(std::function<void()> ended = nullptr);
 
  private:

@@ -66,9 +66,11 @@ std::string WithPort(const std::string& address, int port) {
 }
 
 void Announce(const v1::ServerConfig& config, const Server& server) {
-  LogInfo("serving", {{"address", WithPort(config.address(), server.port())}, {"models", config.models_size()}});
+  LogInfo("serving",
+          {{"address", WithPort(config.address(), server.port())}, {"models", config.models_size()}});
   std::printf("listening on %s\n", WithPort(config.address(), server.port()).c_str());
-  if (server.metrics_port() > 0) std::printf("metrics on %s\n", WithPort(config.metrics_address(), server.metrics_port()).c_str());
+  if (server.metrics_port() > 0)
+    std::printf("metrics on %s\n", WithPort(config.metrics_address(), server.metrics_port()).c_str());
   std::fflush(stdout);
 }
 
@@ -120,10 +122,12 @@ absl::StatusOr<std::string> CheckServer(const v1::ServerConfig& config) {
   std::string report;
   for (const auto& model : complete.models()) {
     auto loaded = LoadFromFolder(ToSpec(model));
-    if (!loaded.ok()) return absl::Status(loaded.status().code(), Cat("model '", model.name(), "': ", loaded.status().message()));
+    if (!loaded.ok())
+      return absl::Status(loaded.status().code(),
+                          Cat("model '", model.name(), "': ", loaded.status().message()));
     const ModelInfo& info = loaded->model->info();
-    report += Cat(model.name(), ": ", info.parameters, " parameters, ", std::string(Name(info.precision)), ", answers ",
-                  absl::StrJoin(RpcsOf(info), ", "), "\n");
+    report += Cat(model.name(), ": ", info.parameters, " parameters, ", std::string(Name(info.precision)),
+                  ", answers ", absl::StrJoin(RpcsOf(info), ", "), "\n");
   }
   return report;
 }

@@ -21,20 +21,25 @@
 #include "server/services/catalog.h"
 #include "server/services/config.h"
 #include "server/services/edge.h"
+#include "server/services/gauges.h"
 #include "server/services/health.h"
 #include "server/services/inference.h"
 #include "server/services/log.h"
 #include "server/services/metrics.h"
+#include "server/services/metrics_server.h"
 #include "server/services/pulse.h"
 
 namespace heed {
 namespace {
 
 constexpr Duration kTick = std::chrono::milliseconds(500);
-constexpr Duration kLastWrites = std::chrono::seconds(1);  // for answers to reach their clients when the grace is over
+constexpr Duration kLastWrites =
+    std::chrono::seconds(1);  // for answers to reach their clients when the grace is over
 constexpr const char* kServices[] = {"heed.v1.Inference", "heed.v1.Models"};
 
-Duration ToDuration(double seconds) { return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds)); }
+Duration ToDuration(double seconds) {
+  return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
+}
 int Milliseconds(double seconds) { return static_cast<int>(std::min(seconds * 1000, 2e9)); }
 
 gpr_timespec FromNow(Duration time) {
@@ -54,23 +59,27 @@ class WithoutReflection final : public grpc::ServerBuilderOption {
 void SetTransport(const v1::TransportConfig& config, grpc::ServerBuilder* builder) {
   builder->SetMaxReceiveMessageSize(config.receive_bytes());
   builder->SetMaxSendMessageSize(config.send_bytes());
-  builder->SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);  // a bomb inflates before any limit looks
+  builder->SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE,
+                                                false);  // a bomb inflates before any limit looks
   builder->SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
   grpc::ResourceQuota quota("heed");
   quota.Resize(static_cast<size_t>(config.memory_bytes()));
   quota.SetMaxThreads(16);  // of reflection, the only service that takes one a stream
   builder->SetResourceQuota(quota);
-  builder->AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);  // else a second server would share the port, unnoticed
+  builder->AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT,
+                              0);  // else a second server would share the port, unnoticed
   builder->AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, config.streams());
   builder->AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, config.metadata_bytes());
   builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, Milliseconds(config.keepalive_seconds()));
-  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, Milliseconds(config.keepalive_timeout_seconds()));
+  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS,
+                              Milliseconds(config.keepalive_timeout_seconds()));
   builder->AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 10'000);
   builder->AddChannelArgument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 2);
   builder->AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, Milliseconds(config.handshake_seconds()));
   builder->AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, Milliseconds(config.max_idle_seconds()));
   builder->AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_MS, Milliseconds(config.max_age_seconds()));
-  builder->AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_GRACE_MS, Milliseconds(config.max_age_grace_seconds()));
+  builder->AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_GRACE_MS,
+                              Milliseconds(config.max_age_grace_seconds()));
 }
 
 std::vector<ModelSpec> Specs(const v1::ServerConfig& config) {
@@ -92,7 +101,9 @@ struct Server::State {
         threads(config.threads() > 0 ? config.threads() : AvailableCpus()),
         turns(&threads),
         registry(Specs(config), &turns, &Clock::Real(),
-                 [this](const ModelSpec& spec, const ModelInfo& info) { return metrics.ForModel(spec, info)->Events(); }),
+                 [this](const ModelSpec& spec, const ModelInfo& info) {
+                   return metrics.ForModel(spec, info)->Events();
+                 }),
         edge(&metrics, &Clock::Real(), config) {}
 
   absl::Status Listen();
@@ -124,9 +135,10 @@ struct Server::State {
 
 absl::Status Server::State::Listen() {
   if (!config.metrics_address().empty()) {
-    ASSIGN_OR_RETURN(metrics_server, MetricsServer::Listen(config.metrics_address(), metrics));
+    auto gauges = std::make_shared<Gauges>(&registry, [this] { return edge.inside(); });
+    ASSIGN_OR_RETURN(metrics_server,
+                     MetricsServer::Listen(config.metrics_address(), {metrics.families(), gauges}));
   }
-  metrics.Watch(&registry, [this] { return edge.inside(); });
   health.Set("", false);
   for (const char* service : kServices) health.Set(service, false);
   for (const auto& entry : registry.List()) health.Set(entry.spec.name, false);
@@ -136,11 +148,14 @@ absl::Status Server::State::Listen() {
   if (!config.reflection()) builder.SetOption(std::make_unique<WithoutReflection>());
   SetTransport(config.transport(), &builder);
   builder.AddListeningPort(config.address(), grpc::InsecureServerCredentials(), &port);
-  for (grpc::Service* service : {static_cast<grpc::Service*>(&inference), static_cast<grpc::Service*>(&models), static_cast<grpc::Service*>(&health)}) {
+  for (grpc::Service* service :
+       {static_cast<grpc::Service*>(&inference), static_cast<grpc::Service*>(&models),
+        static_cast<grpc::Service*>(&health)}) {
     builder.RegisterService(service);
   }
   rpc_server = builder.BuildAndStart();
-  if (rpc_server == nullptr || port == 0) return Invalid("address is '", config.address(), "', which cannot be listened on");
+  if (rpc_server == nullptr || port == 0)
+    return Invalid("address is '", config.address(), "', which cannot be listened on");
   ticks = std::jthread([this](std::stop_token stop) { Tick(stop); });
   return absl::OkStatus();
 }
@@ -221,7 +236,8 @@ void Server::Drain() {
   state.edge.Close();
   state.ticks = {};
 
-  // gRPC's own shutdown takes no new connections and returns when all calls have ended; meanwhile we see to it that they do.
+  // gRPC's own shutdown takes no new connections and returns when all calls have ended; meanwhile we see to
+  // it that they do.
   const Duration grace = ToDuration(state.config.shutdown().grace_seconds());
   const Time until = state.WaitForHurry(Duration::zero()) ? Clock::Real().Now() : Clock::Real().Now() + grace;
   std::jthread shutdown([&] { state.rpc_server->Shutdown(FromNow(grace + 2 * kLastWrites)); });
@@ -230,7 +246,6 @@ void Server::Drain() {
   state.EndCalls();
   shutdown.join();
   state.rpc_server->Wait();
-  state.metrics.StopWatching();
   LogInfo("drained");
 }
 

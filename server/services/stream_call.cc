@@ -6,7 +6,8 @@
 
 namespace heed {
 
-StreamCall::StreamCall(Edge* edge, const Method& method, grpc::CallbackServerContext* context, const grpc::ByteBuffer* request)
+StreamCall::StreamCall(Edge* edge, const Method& method, grpc::CallbackServerContext* context,
+                       const grpc::ByteBuffer* request)
     : edge_(edge),
       method_(method),
       arrival_(edge->clock().Now()),
@@ -19,7 +20,8 @@ void StreamCall::Begin() {
   if (absl::Status status = edge_->Enter(method_); !status.ok()) return End(status, /*with_message=*/false);
   edge_->Track(weak_from_this());
   edge_->intake().Run([self = self_] {
-    if (absl::Status status = self->Open(self->request_); !status.ok()) return self->End(status, /*with_message=*/false);
+    if (absl::Status status = self->Open(self->request_); !status.ok())
+      return self->End(status, /*with_message=*/false);
     self->Step();
   });
 }
@@ -62,7 +64,8 @@ void StreamCall::Step() {
 // Busy stays true: nobody goes on after this.
 void StreamCall::End(const absl::Status& status, bool with_message) {
   outcome_ = status;
-  if (with_message && status.ok()) return StartWriteAndFinish(&message_, grpc::WriteOptions(), grpc::Status::OK);
+  if (with_message && status.ok())
+    return StartWriteAndFinish(&message_, grpc::WriteOptions(), grpc::Status::OK);
   AddHint(status, *context_);
   Finish(ToGrpc(status));
 }

@@ -1,5 +1,5 @@
-// A call that is answered with a stream. At most one message is on its way; the next is made when that has gone, so a slow
-// client gets fewer and larger ones, and nothing piles up.
+// A call that is answered with a stream. At most one message is on its way; the next is made when that has
+// gone, so a slow client gets fewer and larger ones, and nothing piles up.
 #ifndef HEED_SERVER_SERVICES_STREAM_CALL_H_
 #define HEED_SERVER_SERVICES_STREAM_CALL_H_
 
@@ -17,9 +17,11 @@
 namespace heed {
 
 // gRPC holds it from Begin() to OnDone(), others in shared_ptr for as long as they may call it.
-class StreamCall : public grpc::ServerWriteReactor<grpc::ByteBuffer>, public std::enable_shared_from_this<StreamCall> {
+class StreamCall : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
+                   public std::enable_shared_from_this<StreamCall> {
  public:
-  StreamCall(Edge* edge, const Method& method, grpc::CallbackServerContext* context, const grpc::ByteBuffer* request);
+  StreamCall(Edge* edge, const Method& method, grpc::CallbackServerContext* context,
+             const grpc::ByteBuffer* request);
 
   // Enters the edge and Open()s on its intake, or refuses. Once, right after making it.
   void Begin();
@@ -43,7 +45,8 @@ class StreamCall : public grpc::ServerWriteReactor<grpc::ByteBuffer>, public std
   virtual absl::Status Open(const grpc::ByteBuffer& request) = 0;
   // One thread at a time; not before Open() has returned OK, not after it has given an end.
   virtual Next Take() = 0;
-  // The client has gone or has stalled: stop the work. Any thread, perhaps before Open(). The call is ended by others.
+  // The client has gone or has stalled: stop the work. Any thread, perhaps before Open(). The call is ended
+  // by others.
   virtual void Abandon() = 0;
   // The last call.
   virtual void Closed() {}
@@ -61,18 +64,19 @@ class StreamCall : public grpc::ServerWriteReactor<grpc::ByteBuffer>, public std
   const Time arrival_, deadline_;
   grpc::CallbackServerContext* context_;  // until OnDone()
   const grpc::ByteBuffer request_;
-  std::shared_ptr<StreamCall> self_;      // until OnDone()
-  grpc::ByteBuffer message_;              // on its way
+  std::shared_ptr<StreamCall> self_;  // until OnDone()
+  grpc::ByteBuffer message_;          // on its way
   absl::Status outcome_;
 
-  std::mutex mutex_;         // guards the next four; never held while gRPC is called
-  bool busy_ = true;         // somebody goes on: Open(), a Step() that runs or is due, or whoever tells that a message has gone
-  bool again_ = false;       // Wake() came meanwhile
+  std::mutex mutex_;    // guards the next four; never held while gRPC is called
+  bool busy_ = true;    // somebody goes on: Open(), a Step() that runs or is due, or whoever tells that a
+                        // message has gone
+  bool again_ = false;  // Wake() came meanwhile
   bool cancelled_ = false;
   std::optional<Time> writing_since_;
 
-  std::mutex alive_mutex_;   // held while the context is used from outside; OnDone() takes it
-  bool alive_ = true;        // guarded by alive_mutex_
+  std::mutex alive_mutex_;  // held while the context is used from outside; OnDone() takes it
+  bool alive_ = true;       // guarded by alive_mutex_
 };
 
 }  // namespace heed

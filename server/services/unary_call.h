@@ -1,7 +1,9 @@
 // A call with one request and one answer, from bytes to bytes.
 //
-//   grpc::ServerUnaryReactor* List(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request, grpc::ByteBuffer* response) override {
-//     return UnaryCall<v1::ListRequest, v1::ListResponse>::Start(edge, kList, context, request, response, [](auto call) { call->Answer(...); });
+//   grpc::ServerUnaryReactor* List(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
+//   grpc::ByteBuffer* response) override {
+//     return UnaryCall<v1::ListRequest, v1::ListResponse>::Start(edge, kList, context, request, response,
+//     [](auto call) { call->Answer(...); });
 //   }
 #ifndef HEED_SERVER_SERVICES_UNARY_CALL_H_
 #define HEED_SERVER_SERVICES_UNARY_CALL_H_
@@ -26,10 +28,12 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
  public:
   using Handler = std::function<void(std::shared_ptr<UnaryCall>)>;
 
-  // Enters the edge, or refuses; then `handle` gets the parsed request on the edge's intake (health: at once). It sees to it
-  // that Answer() or Fail() is called once, from any thread.
-  static grpc::ServerUnaryReactor* Start(Edge* edge, const Method& method, grpc::CallbackServerContext* context,
-                                         const grpc::ByteBuffer* request, grpc::ByteBuffer* response, Handler handle) {
+  // Enters the edge, or refuses; then `handle` gets the parsed request on the edge's intake (health: at
+  // once). It sees to it that Answer() or Fail() is called once, from any thread.
+  static grpc::ServerUnaryReactor* Start(Edge* edge, const Method& method,
+                                         grpc::CallbackServerContext* context,
+                                         const grpc::ByteBuffer* request, grpc::ByteBuffer* response,
+                                         Handler handle) {
     auto call = std::shared_ptr<UnaryCall>(new UnaryCall(edge, method, context, request, response));
     call->self_ = call;
     auto* reactor = call.get();
@@ -57,7 +61,8 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
     Finish(ToGrpc(status));
   }
 
-  // `stop` is called once the client has gone, at once if it already has; it must be quick. The call still wants its end.
+  // `stop` is called once the client has gone, at once if it already has; it must be quick. The call still
+  // wants its end.
   void WhenCancelled(std::function<void()> stop) {
     std::unique_lock lock(mutex_);
     if (!cancelled_) {
@@ -83,8 +88,8 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
   }
 
  private:
-  UnaryCall(Edge* edge, const Method& method, grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
-            grpc::ByteBuffer* response)
+  UnaryCall(Edge* edge, const Method& method, grpc::CallbackServerContext* context,
+            const grpc::ByteBuffer* request, grpc::ByteBuffer* response)
       : edge_(edge),
         method_(method),
         arrival_(edge->clock().Now()),
@@ -101,14 +106,14 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
   Edge* const edge_;
   const Method method_;
   const Time arrival_, deadline_;
-  grpc::CallbackServerContext* context_;   // these three: until the end is said
+  grpc::CallbackServerContext* context_;  // these three: until the end is said
   const grpc::ByteBuffer* request_bytes_;
   grpc::ByteBuffer* response_bytes_;
   Request request_;
   absl::Status outcome_;
-  std::shared_ptr<UnaryCall> self_;        // gRPC's hold on it, until OnDone()
+  std::shared_ptr<UnaryCall> self_;  // gRPC's hold on it, until OnDone()
 
-  std::mutex mutex_;                       // guards the next two
+  std::mutex mutex_;  // guards the next two
   bool cancelled_ = false;
   std::function<void()> stop_;
 };

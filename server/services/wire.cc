@@ -39,7 +39,8 @@ grpc::ByteBuffer Serialize(const google::protobuf::Message& message) {
 grpc::Status ToGrpc(const absl::Status& status) {
   if (status.ok()) return grpc::Status::OK;
   const std::string field = FieldOf(status);
-  return {static_cast<grpc::StatusCode>(status.code()), field.empty() ? std::string(status.message()) : Cat(field, ": ", status.message())};
+  return {static_cast<grpc::StatusCode>(status.code()),
+          field.empty() ? std::string(status.message()) : Cat(field, ": ", status.message())};
 }
 
 absl::Status AtField(absl::Status status, std::string_view field) {

@@ -1,5 +1,5 @@
-// Between bytes and messages, and between our outcomes and gRPC's. Methods are raw: what does not parse is the caller's
-// INVALID_ARGUMENT, which gRPC 1.51 would call UNIMPLEMENTED.
+// Between bytes and messages, and between our outcomes and gRPC's. Methods are raw: what does not parse is
+// the caller's INVALID_ARGUMENT, which gRPC 1.51 would call UNIMPLEMENTED.
 #ifndef HEED_SERVER_SERVICES_WIRE_H_
 #define HEED_SERVER_SERVICES_WIRE_H_
 
@@ -31,7 +31,8 @@ v1::Error ToError(const absl::Status& status);
 // The call's deadline on the steady clock, `longest` from `now` at most.
 Time DeadlineOf(const grpc::CallbackServerContext& context, Time now, Duration longest);
 
-// The same status, telling the caller when to try again; AddHint() puts that into the trailers of a call that ends so.
+// The same status, telling the caller when to try again; AddHint() puts that into the trailers of a call that
+// ends so.
 absl::Status RetryAfter(absl::Status status, Duration wait);
 void AddHint(const absl::Status& status, grpc::CallbackServerContext& context);
 

@@ -1,5 +1,5 @@
-// A few threads for what must run neither on gRPC's threads, which have all connections to serve, nor on a scheduler's, which
-// has the next step to make: reading requests, tokenising, writing answers.
+// A few threads for what must run neither on gRPC's threads, which have all connections to serve, nor on a
+// scheduler's, which has the next step to make: reading requests, tokenising, writing answers.
 #ifndef HEED_SERVER_SERVICES_WORKERS_H_
 #define HEED_SERVER_SERVICES_WORKERS_H_
 

@@ -1,6 +1,6 @@
-// Attention alone, one sequence on one thread, through the contract and with its packing. Whole sequences in which every row
-// sees every key (4 n^2 head_dim operations) beside the hot micro-kernel; single steps of a decoder beside the memory
-// that they read.
+// Attention alone, one sequence on one thread, through the contract and with its packing. Whole sequences in
+// which every row sees every key (4 n^2 head_dim operations) beside the hot micro-kernel; single steps of a
+// decoder beside the memory that they read.
 #include <cmath>
 #include <functional>
 #include <memory>
@@ -24,7 +24,8 @@ class Layer {
     const std::vector<float> zeros(width * width);
     const Tensor square{DType::kF32, {width, width}, zeros.data()};
     const auto weights = Weights::Of({{"q.weight", square}, {"k.weight", square}, {"v.weight", square}});
-    const AttentionSetting setting{.width = width, .num_heads = heads, .causal = causal, .precision = precision};
+    const AttentionSetting setting{
+        .width = width, .num_heads = heads, .causal = causal, .precision = precision};
     const Json options = {{"type", "full"}};
     JsonFields fields(options, "bench");
     auto attention = NewAttention(setting, fields, WeightScope(*weights));
@@ -39,7 +40,8 @@ class Layer {
     const int64_t width = attention_->out_width();
     if (rows_.rows < count) rows_ = NewRows(count, 4 * width);
     const Rows products[] = {rows_.Cols(0, width), rows_.Cols(width, width), rows_.Cols(2 * width, width)};
-    AttentionRows rows{.first = first, .count = count, .source_count = count, .complete = complete, .products = products};
+    AttentionRows rows{
+        .first = first, .count = count, .source_count = count, .complete = complete, .products = products};
     rows.out = rows_.Cols(3 * width, width);
     for (int task = 0; task < attention_->tasks(); ++task) {
       run.Extend(rows, task, scratch_);
@@ -105,8 +107,8 @@ void Steps(const Limits& limits) {
         int64_t tokens = n;
         const double seconds = LeastSeconds({[&] { layer.Extend(*run, tokens++, 1, false); }})[0];
         const double speed = layer.StateBytes(n) / seconds;
-        table.Row({Cat(n), Cat(kHeads, " x ", head_dim), Cat(Name(precision)), Milliseconds(seconds), Rate(speed, "B/s"),
-                   Percent(speed / limits.read_bytes_of_one)});
+        table.Row({Cat(n), Cat(kHeads, " x ", head_dim), Cat(Name(precision)), Milliseconds(seconds),
+                   Rate(speed, "B/s"), Percent(speed / limits.read_bytes_of_one)});
       }
     }
   }

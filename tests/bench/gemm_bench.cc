@@ -1,6 +1,7 @@
-// Products with weights, which come from memory as in a model: the copies of the weights take turns and together are
-// far larger than the caches. Each row beside its limit (compute or memory, whichever is longer) and, from 256 rows on,
-// beside oneDNN's matmul primitive with weights in the format of its own choice, on as many threads.
+// Products with weights, which come from memory as in a model: the copies of the weights take turns and
+// together are far larger than the caches. Each row beside its limit (compute or memory, whichever is longer)
+// and, from 256 rows on, beside oneDNN's matmul primitive with weights in the format of its own choice, on as
+// many threads.
 #include <oneapi/dnnl/dnnl.hpp>
 
 #include <chrono>
@@ -33,7 +34,8 @@ int Copies(double bytes) { return static_cast<int>(std::max(2.0, kWeightBytes / 
 
 class OurProduct {
  public:
-  OurProduct(Threads& threads, Shape shape, Precision precision) : threads_(threads), shape_(shape), precision_(precision) {
+  OurProduct(Threads& threads, Shape shape, Precision precision)
+      : threads_(threads), shape_(shape), precision_(precision) {
     const std::vector<float> weight(shape.out * shape.in, 0.01f), bias(shape.out, 1);
     const PackedWeights::Part part{{DType::kF32, {shape.out, shape.in}, weight.data()},
                                    {DType::kF32, {shape.out}, bias.data()}};
@@ -131,7 +133,8 @@ class Peer {
 void LetPeerFallAsleep() { std::this_thread::sleep_for(std::chrono::milliseconds(20)); }
 
 // The time of the peer, beside ours measured by turns; 0 where there is none to compare with.
-double TimeOfPeer(OurProduct& ours, Shape shape, int64_t rows, Precision precision, int threads, double& our_seconds) {
+double TimeOfPeer(OurProduct& ours, Shape shape, int64_t rows, Precision precision, int threads,
+                  double& our_seconds) {
   if (rows < kMinRowsOfPeer || precision == Precision::kInt8) return 0;
   Peer peer(shape, rows, precision, threads);
   double seconds = 1e9;
@@ -146,7 +149,8 @@ double TimeOfPeer(OurProduct& ours, Shape shape, int64_t rows, Precision precisi
 }  // namespace
 
 void GemmSection(Threads& threads, const Limits& limits) {
-  Table table({"in x out", "rows", "precision", "time", "speed", "bound by", "of the limit", "oneDNN", "its / ours"});
+  Table table(
+      {"in x out", "rows", "precision", "time", "speed", "bound by", "of the limit", "oneDNN", "its / ours"});
   for (Shape shape : {Shape{768, 768}, {768, 3072}, {3072, 768}, {576, 1536}, {576, 49152}}) {
     for (Precision precision : {Precision::kF32, Precision::kBf16, Precision::kInt8}) {
       if (Supported(precision) != precision) continue;

@@ -15,7 +15,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-double SecondsSince(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+double SecondsSince(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
 
 std::string CpuName() {
   std::ifstream file("/proc/cpuinfo");
@@ -119,7 +121,8 @@ void Print(const Limits& limits) {
   std::printf("hot micro-kernel (one thread): ");
   for (Precision precision : {Precision::kF32, Precision::kBf16, Precision::kInt8}) {
     const int p = static_cast<int>(precision);
-    std::printf("%s %s (%s), ", std::string(Name(precision)).c_str(), Rate(limits.operations[p], "OP/s").c_str(),
+    std::printf("%s %s (%s), ", std::string(Name(precision)).c_str(),
+                Rate(limits.operations[p], "OP/s").c_str(),
                 Rate(limits.operations_of_one[p], "OP/s").c_str());
   }
   std::printf("memory read %s (%s)\n\n", Rate(limits.read_bytes, "B/s").c_str(),
@@ -145,7 +148,8 @@ Table::Table(std::vector<std::string> columns) {
 }
 
 void Table::Row(const std::vector<std::string>& cells) {
-  for (size_t i = 0; i < cells.size(); ++i) std::printf("%*s  ", static_cast<int>(widths_[i]), cells[i].c_str());
+  for (size_t i = 0; i < cells.size(); ++i)
+    std::printf("%*s  ", static_cast<int>(widths_[i]), cells[i].c_str());
   std::printf("\n");
   std::fflush(stdout);
 }

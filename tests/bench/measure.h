@@ -1,5 +1,5 @@
-// What every benchmark needs: this machine's limits, measured in the same run, a stopwatch that is hard to fool, and a
-// table. A figure without its limit beside it says nothing.
+// What every benchmark needs: this machine's limits, measured in the same run, a stopwatch that is hard to
+// fool, and a table. A figure without its limit beside it says nothing.
 #ifndef HEED_TESTS_BENCH_MEASURE_H_
 #define HEED_TESTS_BENCH_MEASURE_H_
 
@@ -15,12 +15,12 @@ namespace heed {
 
 // What the hardware gives at most.
 struct Limits {
-  std::string cpu;              // "AMD EPYC 9B45"
-  std::string isa;              // of the micro-kernels
+  std::string cpu;  // "AMD EPYC 9B45"
+  std::string isa;  // of the micro-kernels
   int threads = 1;
-  double operations[3] = {};    // a second, by Precision; the hot micro-kernel's on all threads
+  double operations[3] = {};  // a second, by Precision; the hot micro-kernel's on all threads
   double operations_of_one[3] = {};
-  double read_bytes = 0;        // a second from memory, all threads
+  double read_bytes = 0;  // a second from memory, all threads
   double read_bytes_of_one = 0;
 
   double Operations(Precision precision) const { return operations[static_cast<int>(precision)]; }
@@ -32,8 +32,8 @@ struct Limits {
 Limits MeasureLimits(Threads& threads);
 void Print(const Limits& limits);
 
-// The least time of one call of each function: they take turns, so that a slow minute of the machine hits all alike. At
-// least three rounds, and rounds until `seconds` a function are spent.
+// The least time of one call of each function: they take turns, so that a slow minute of the machine hits all
+// alike. At least three rounds, and rounds until `seconds` a function are spent.
 std::vector<double> LeastSeconds(const std::vector<std::function<void()>>& functions, double seconds = 0.2);
 
 // Prints rows under a headline, columns aligned.

@@ -144,7 +144,8 @@ TEST(Nearest, IsNearOrNothing) {
   EXPECT_EQ(Nearest("clasify", {"classify", "describe"}), "classify");
   EXPECT_EQ(Nearest("modles", {"classify", "models"}), "models");
   EXPECT_EQ(Nearest("xyz", {"classify", "models"}), "");
-  EXPECT_EQ(Nearest("", {"classify"}), "");
+  EXPECT_EQ(Nearest("tpo", {"top", "as"}), "top");
+  EXPECT_EQ(Nearest("", {"classify", "as"}), "");
 }
 
 }  // namespace

@@ -359,7 +359,7 @@ TEST(Generate, LogprobsAreALineAToken) {
     out.Write(event);
     return grpc::Status::OK;
   };
-  EXPECT_THAT(RunAt(server, {"generate", "--logprobs", "x"}).out, HasSubstr("-0.2500  \"a\\n\"\n"));
+  EXPECT_EQ(RunAt(server, {"generate", "--logprobs", "x"}).out, "-0.2500  \"a\\n\"\n");
 }
 
 TEST(Generate, JsonIsOneEventALine) {

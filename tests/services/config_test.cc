@@ -1,6 +1,6 @@
 // The text proto: its defaults, and what is said of its mistakes.
-#include <fstream>
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -44,8 +44,10 @@ TEST(Config, NamesTheFieldTheValueAndTheLimit) {
 TEST(Config, ChecksNamesAndAddresses) {
   EXPECT_THAT(Message("models { name: \"../etc\" folder: \"f\" }"), HasSubstr("models[0].name is '../etc'"));
   EXPECT_THAT(Message("models { name: \"a\" }"), HasSubstr("models[0].folder is empty"));
-  EXPECT_THAT(Message("models { name: \"a\" folder: \"f\" } models { name: \"a\" folder: \"g\" }"), HasSubstr("models[1].name is 'a', which another model has"));
-  for (const char* address : {"localhost", ":80", "127.0.0.1:", "127.0.0.1:x", "127.0.0.1:65536", "127.0.0.1:-1"}) {
+  EXPECT_THAT(Message("models { name: \"a\" folder: \"f\" } models { name: \"a\" folder: \"g\" }"),
+              HasSubstr("models[1].name is 'a', which another model has"));
+  for (const char* address :
+       {"localhost", ":80", "127.0.0.1:", "127.0.0.1:x", "127.0.0.1:65536", "127.0.0.1:-1"}) {
     EXPECT_THAT(Message(Cat("address: \"", address, "\"")), HasSubstr("it must be HOST:PORT")) << address;
   }
   EXPECT_EQ(Check("address: \"unix:/run/heed.sock\""), absl::OkStatus());
@@ -90,8 +92,10 @@ TEST_F(ModelsFolder, GivesWayToAModelOfTheSameName) {
 }
 
 TEST(Config, AModelsOwnSchedulingStandsAgainstTheServers) {
-  auto config = WithModels(*ParseConfig("scheduling { max_queued: 7 } models { name: \"a\" folder: \"f\" } "
-                                        "models { name: \"b\" folder: \"g\" scheduling { max_queued: 9 } }", ""));
+  auto config =
+      WithModels(*ParseConfig("scheduling { max_queued: 7 } models { name: \"a\" folder: \"f\" } "
+                              "models { name: \"b\" folder: \"g\" scheduling { max_queued: 9 } }",
+                              ""));
   EXPECT_EQ(ToSpec(config->models(0)).scheduling.max_queued_jobs, 7);
   EXPECT_EQ(ToSpec(config->models(1)).scheduling.max_queued_jobs, 9);
 }
@@ -99,7 +103,8 @@ TEST(Config, AModelsOwnSchedulingStandsAgainstTheServers) {
 TEST(Config, AFolderThatIsNotThereIsNamed) {
   v1::ServerConfig config;
   config.set_models_folder("/nowhere");
-  EXPECT_THAT(std::string(WithModels(config).status().message()), HasSubstr("models_folder is '/nowhere', it cannot be read"));
+  EXPECT_THAT(std::string(WithModels(config).status().message()),
+              HasSubstr("models_folder is '/nowhere', it cannot be read"));
 }
 
 }  // namespace

@@ -21,10 +21,10 @@ struct Watched {
   FakeModel* model = nullptr;  // the served one
   World::Models models(int64_t max_tokens = 64) {
     return {{"writer", [this, max_tokens] {
-      auto made = NewFakeWriter(max_tokens);
-      model = made.get();
-      return WithBytes(std::move(made));
-    }}};
+               auto made = NewFakeWriter(max_tokens);
+               model = made.get();
+               return WithBytes(std::move(made));
+             }}};
   }
 };
 
@@ -136,18 +136,20 @@ TEST(Generate, OneBadInputDoesNotSinkTheOthers) {
   EXPECT_EQ(errors, 1);
 }
 
-// The model holds its second token back until the client has read the first: if that waited for anything, nobody would go on.
+// The model holds its second token back until the client has read the first: if that waited for anything,
+// nobody would go on.
 TEST(Generate, ATokenIsReadBeforeTheNextIsMade) {
   std::promise<void> read;
   std::shared_future<void> was_read(read.get_future());
-  auto world = World::Ready({{"writer", [&] {
-    auto model = NewFakeWriter();
-    model->head = [was_read, head = model->head](const std::vector<int32_t>& history) {
-      if (history.size() == 4) was_read.wait_for(std::chrono::seconds(30));
-      return head(history);
-    };
-    return WithBytes(std::move(model));
-  }}});
+  auto world =
+      World::Ready({{"writer", [&] {
+                       auto model = NewFakeWriter();
+                       model->head = [was_read, head = model->head](const std::vector<int32_t>& history) {
+                         if (history.size() == 4) was_read.wait_for(std::chrono::seconds(30));
+                         return head(history);
+                       };
+                       return WithBytes(std::move(model));
+                     }}});
   auto context = NewContext();
   auto stream = world->inference()->Generate(context.get(), GreedyRequest("writer", "abc", 3));
   v1::GenerateEvent event;
@@ -163,7 +165,7 @@ TEST(Generate, ACancelledCallFreesItsState) {
   Watched watched;
   auto world = World::Ready(watched.models(60'000));
   auto context = NewContext();
-  auto stream = world->inference()->Generate(context.get(), GreedyRequest("writer", "abc", 50'000));
+  auto stream = world->inference()->Generate(context.get(), EndlessRequest());
   v1::GenerateEvent event;
   ASSERT_TRUE(stream->Read(&event) && event.has_started());
   ASSERT_TRUE(stream->Read(&event) && event.has_piece());
@@ -179,9 +181,10 @@ TEST(Generate, AConnectionThatIsCutFreesItsState) {
   Relay relay(world->server().port());
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  auto stub = v1::Inference::NewStub(grpc::CreateCustomChannel(Cat("127.0.0.1:", relay.port()), grpc::InsecureChannelCredentials(), arguments));
+  auto stub = v1::Inference::NewStub(grpc::CreateCustomChannel(
+      Cat("127.0.0.1:", relay.port()), grpc::InsecureChannelCredentials(), arguments));
   auto context = NewContext();
-  auto stream = stub->Generate(context.get(), GreedyRequest("writer", "abc", 50'000));
+  auto stream = stub->Generate(context.get(), EndlessRequest());
   v1::GenerateEvent event;
   ASSERT_TRUE(stream->Read(&event) && event.has_started());
   ASSERT_TRUE(stream->Read(&event) && event.has_piece());
@@ -193,13 +196,11 @@ TEST(Generate, AConnectionThatIsCutFreesItsState) {
 
 TEST(Generate, AClientThatDoesNotReadIsPausedAndThenCancelled) {
   Watched watched;
-  auto world = World::Ready(watched.models(60'000), [](v1::ServerConfig& config) { config.mutable_limits()->set_stall_seconds(0.1); });
+  auto world = World::Ready(watched.models(60'000), [](v1::ServerConfig& config) {
+    config.mutable_limits()->set_stall_seconds(0.1);
+  });
   auto context = NewContext();
-  v1::GenerateRequest request = GreedyRequest("writer", "abc", 50'000);
-  request.mutable_details()->set_tokens(true);
-  request.mutable_details()->set_logprobs(true);
-  request.mutable_details()->set_top_logprobs(20);
-  auto stream = world->inference()->Generate(context.get(), request);
+  auto stream = world->inference()->Generate(context.get(), EndlessRequest());
   stream->WaitForInitialMetadata();
   EXPECT_TRUE(Eventually([&] { return watched.model->held > 0; }));
   EXPECT_TRUE(Eventually([&] { return watched.model->held == 0; }));
@@ -212,7 +213,7 @@ TEST(Generate, ADeadlineEndsTheTextAndFreesItsState) {
   auto world = World::Ready(watched.models(60'000));
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(200));
-  auto stream = world->inference()->Generate(&context, GreedyRequest("writer", "abc", 50'000));
+  auto stream = world->inference()->Generate(&context, EndlessRequest());
   v1::GenerateEvent event;
   EXPECT_TRUE(stream->Read(&event));  // and no more: so it cannot finish
   EXPECT_TRUE(Eventually([&] { return watched.model->held == 0; }));
@@ -222,9 +223,11 @@ TEST(Generate, ADeadlineEndsTheTextAndFreesItsState) {
 
 TEST(Generate, TheServersOwnDeadlineHoldsForCallsWithoutOne) {
   Watched watched;
-  auto world = World::Ready(watched.models(60'000), [](v1::ServerConfig& config) { config.mutable_limits()->set_deadline_seconds(1); });
+  auto world = World::Ready(watched.models(60'000), [](v1::ServerConfig& config) {
+    config.mutable_limits()->set_deadline_seconds(1);
+  });
   grpc::ClientContext context;
-  auto stream = world->inference()->Generate(&context, GreedyRequest("writer", "abc", 50'000));
+  auto stream = world->inference()->Generate(&context, EndlessRequest());
   v1::GenerateEvent event;
   EXPECT_TRUE(stream->Read(&event));  // and no more: so it cannot finish
   EXPECT_TRUE(Eventually([&] { return watched.model->held > 0; }));
@@ -237,17 +240,21 @@ TEST(Generate, TheServersOwnDeadlineHoldsForCallsWithoutOne) {
 TEST(Generate, AFullQueueRefusesWithAHint) {
   std::promise<void> go;
   std::shared_future<void> gone(go.get_future());
-  auto world = World::Ready({{"writer", [&] {
-    auto model = NewFakeWriter();
-    model->head = [gone, head = model->head](const std::vector<int32_t>& history) {
-      gone.wait_for(std::chrono::seconds(30));
-      return head(history);
-    };
-    return WithBytes(std::move(model));
-  }}}, [](v1::ServerConfig& config) {
-    config.mutable_scheduling()->set_max_queued(1);
-    config.mutable_scheduling()->set_max_running(1);
-  });
+  auto world =
+      World::Ready({{"writer",
+                     [&] {
+                       auto model = NewFakeWriter();
+                       model->head = [gone, head = model->head](const std::vector<int32_t>& history) {
+                         gone.wait_for(std::chrono::seconds(30));
+                         return head(history);
+                       };
+                       return WithBytes(std::move(model));
+                     }}},
+                   [](v1::ServerConfig& config) {
+                     WithMetrics(config);
+                     config.mutable_scheduling()->set_max_queued(1);
+                     config.mutable_scheduling()->set_max_running(1);
+                   });
   const auto request = GreedyRequest("writer", "abc", 2);
   auto first_context = NewContext(), second_context = NewContext(), third_context = NewContext();
   auto stub = world->inference();

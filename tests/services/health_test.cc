@@ -8,6 +8,7 @@
 #include "gmock/gmock.h"
 #include "grpcpp/generic/generic_stub.h"
 #include "gtest/gtest.h"
+#include "server/services/pulse.h"
 #include "tests/services/world.h"
 
 namespace heed {
@@ -23,7 +24,8 @@ HealthCheckRequest Named(const std::string& name) {
 }
 
 // The status, or UNKNOWN where the call fails with `code`.
-HealthCheckResponse::ServingStatus Check(World& world, const std::string& name, grpc::StatusCode code = grpc::OK) {
+HealthCheckResponse::ServingStatus Check(World& world, const std::string& name,
+                                         grpc::StatusCode code = grpc::OK) {
   HealthCheckResponse response;
   EXPECT_EQ(world.health()->Check(NewContext().get(), Named(name), &response).error_code(), code) << name;
   return response.status();
@@ -35,9 +37,11 @@ World::Models OneClassifier() {
 
 TEST(Health, KnowsTheServerTheServicesAndTheModels) {
   World world(OneClassifier());
-  for (const char* name : {"", "heed.v1.Inference", "heed.v1.Models", "m"}) EXPECT_EQ(Check(world, name), HealthCheckResponse::NOT_SERVING);
+  for (const char* name : {"", "heed.v1.Inference", "heed.v1.Models", "m"})
+    EXPECT_EQ(Check(world, name), HealthCheckResponse::NOT_SERVING);
   ASSERT_TRUE(world.server().Load().ok());
-  for (const char* name : {"", "heed.v1.Inference", "heed.v1.Models", "m"}) EXPECT_EQ(Check(world, name), HealthCheckResponse::SERVING);
+  for (const char* name : {"", "heed.v1.Inference", "heed.v1.Models", "m"})
+    EXPECT_EQ(Check(world, name), HealthCheckResponse::SERVING);
   Check(world, "nobody", grpc::NOT_FOUND);
   Check(world, std::string(201, 'x'), grpc::INVALID_ARGUMENT);
 }
@@ -71,9 +75,11 @@ TEST(Health, AWatchOfANameThatNobodyKnowsStaysOpen) {
 }
 
 TEST(Health, TakesSoManyWatchesAndNoMore) {
-  auto world = World::Ready(OneClassifier(), [](v1::ServerConfig& config) { config.mutable_limits()->set_health_watches(2); });
+  auto world = World::Ready(OneClassifier(),
+                            [](v1::ServerConfig& config) { config.mutable_limits()->set_health_watches(2); });
   auto stub = world->health();
-  auto first_context = NewContext(), second_context = NewContext(), third_context = NewContext(), fourth_context = NewContext();
+  auto first_context = NewContext(), second_context = NewContext(), third_context = NewContext(),
+       fourth_context = NewContext();
   HealthCheckResponse response;
   auto first = stub->Watch(first_context.get(), Named(""));
   auto second = stub->Watch(second_context.get(), Named(""));
@@ -92,14 +98,24 @@ TEST(Health, TakesSoManyWatchesAndNoMore) {
   }));
 }
 
-// ---------------------------------------------------------------------------------------------------------- reflection
+TEST(Pulse, IsAnsweredByTheServer) {
+  auto world = World::Ready(OneClassifier());
+  std::promise<void> ended;
+  Pulse pulse(world->channel());
+  pulse.Beat([&] { ended.set_value(); });
+  EXPECT_EQ(ended.get_future().wait_for(std::chrono::seconds(20)), std::future_status::ready);
+}
 
-// Calls the reflection service by bytes: its messages are not ours. list_services is field 7 of the request, a string.
+// ---------------------------------------------------------------------------------------------- reflection
+
+// Calls the reflection service by bytes: its messages are not ours. list_services is field 7 of the request,
+// a string.
 grpc::Status ListServices(World& world, std::string* answer) {
   grpc::GenericStub stub(world.channel());
   auto context = NewContext();
   grpc::CompletionQueue queue;
-  auto call = stub.PrepareCall(context.get(), "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", &queue);
+  auto call = stub.PrepareCall(context.get(),
+                               "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", &queue);
   auto step = [&] {
     void* tag;
     bool ok = false;
@@ -115,7 +131,8 @@ grpc::Status ListServices(World& world, std::string* answer) {
   if (ok) {
     std::vector<grpc::Slice> slices;
     if (response.Dump(&slices).ok()) {
-      for (const auto& slice : slices) answer->append(reinterpret_cast<const char*>(slice.begin()), slice.size());
+      for (const auto& slice : slices)
+        answer->append(reinterpret_cast<const char*>(slice.begin()), slice.size());
     }
   }
   grpc::Status status;
@@ -129,7 +146,8 @@ TEST(Reflection, ListsWhatIsServed) {
   auto world = World::Ready(OneClassifier());
   std::string answer;
   ASSERT_TRUE(ListServices(*world, &answer).ok());
-  for (const char* service : {"heed.v1.Inference", "heed.v1.Models", "grpc.health.v1.Health"}) EXPECT_THAT(answer, testing::HasSubstr(service));
+  for (const char* service : {"heed.v1.Inference", "heed.v1.Models", "grpc.health.v1.Health"})
+    EXPECT_THAT(answer, testing::HasSubstr(service));
   EXPECT_THAT(answer, testing::Not(testing::HasSubstr("Sessions")));
 }
 
@@ -139,43 +157,33 @@ TEST(Reflection, CanBeTurnedOff) {
   EXPECT_EQ(ListServices(*world, &answer).error_code(), grpc::UNIMPLEMENTED);
 }
 
-// --------------------------------------------------------------------------------------------------------------- drain
+// --------------------------------------------------------------------------------------------------- drain
 
-// A writer that waits for the test before its second token.
-struct Held {
-  std::promise<void> go;
-  std::shared_future<void> gone{go.get_future()};
-  World::Models models() {
-    return {{"writer", [this] {
-      auto model = NewFakeWriter();
-      model->head = [gone = gone, head = model->head](const std::vector<int32_t>& history) {
-        if (history.size() == 4) gone.wait_for(std::chrono::seconds(30));
-        return head(history);
-      };
-      return WithBytes(std::move(model));
-    }}};
-  }
-};
-
+// The writer waits for the test before its second token.
 TEST(Drain, FinishesWhatWasAdmittedAndRefusesTheRest) {
-  Held held;
-  auto world = World::Ready(held.models());
+  std::promise<void> go;
+  std::shared_future<void> gone(go.get_future());
+  World::Models models = OneClassifier();
+  models["writer"] = [gone] {
+    auto model = NewFakeWriter();
+    model->head = [gone, head = model->head](const std::vector<int32_t>& history) {
+      if (history.size() == 4) gone.wait_for(std::chrono::seconds(30));
+      return head(history);
+    };
+    return WithBytes(std::move(model));
+  };
+  auto world = World::Ready(models);
   auto context = NewContext();
-  auto stub = world->inference();
-  auto stream = stub->Generate(context.get(), GreedyRequest("writer", "abc", 3));
+  auto stream = world->inference()->Generate(context.get(), GreedyRequest("writer", "abc", 3));
   v1::GenerateEvent event;
   ASSERT_TRUE(stream->Read(&event) && stream->Read(&event));
   EXPECT_EQ(event.piece().text(), "d");
   std::jthread drain([&] { world->server().Drain(); });
   EXPECT_TRUE(Eventually([&] {
-    auto other = NewContext();
-    auto refused = stub->Generate(other.get(), GreedyRequest("writer", "abc", 1));
-    v1::GenerateEvent none;
-    while (refused->Read(&none)) {
-    }
-    return refused->Finish().error_code() == grpc::UNAVAILABLE;
+    v1::ListResponse list;
+    return world->models()->List(NewContext().get(), {}, &list).error_code() == grpc::UNAVAILABLE;
   }));
-  held.go.set_value();
+  go.set_value();
   std::string text;
   while (stream->Read(&event)) text += event.piece().text();
   EXPECT_EQ(text, "ef");
@@ -184,9 +192,12 @@ TEST(Drain, FinishesWhatWasAdmittedAndRefusesTheRest) {
 
 TEST(Drain, EndsWhatIsLeftAfterTheGrace) {
   auto world = World::Ready({{"writer", [] { return WithBytes(NewFakeWriter(60'000)); }}},
-                            [](v1::ServerConfig& config) { config.mutable_shutdown()->set_grace_seconds(0); });
+                            [](v1::ServerConfig& config) {
+                              WithMetrics(config);
+                              config.mutable_shutdown()->set_grace_seconds(0);
+                            });
   auto context = NewContext();
-  auto stream = world->inference()->Generate(context.get(), GreedyRequest("writer", "abc", 50'000));
+  auto stream = world->inference()->Generate(context.get(), EndlessRequest());
   v1::GenerateEvent event;
   ASSERT_TRUE(stream->Read(&event) && stream->Read(&event));  // and no more: so it cannot finish
   std::jthread drain([&] { world->server().Drain(); });
@@ -197,12 +208,13 @@ TEST(Drain, EndsWhatIsLeftAfterTheGrace) {
 }
 
 TEST(Drain, IsHurriedByASecondSignal) {
-  auto world = World::Ready({{"writer", [] { return WithBytes(NewFakeWriter(60'000)); }}}, [](v1::ServerConfig& config) {
-    config.mutable_shutdown()->set_delay_seconds(600);
-    config.mutable_shutdown()->set_grace_seconds(3600);
-  });
+  auto world = World::Ready({{"writer", [] { return WithBytes(NewFakeWriter(60'000)); }}},
+                            [](v1::ServerConfig& config) {
+                              config.mutable_shutdown()->set_delay_seconds(600);
+                              config.mutable_shutdown()->set_grace_seconds(3600);
+                            });
   auto context = NewContext();
-  auto stream = world->inference()->Generate(context.get(), GreedyRequest("writer", "abc", 50'000));
+  auto stream = world->inference()->Generate(context.get(), EndlessRequest());
   v1::GenerateEvent event;
   ASSERT_TRUE(stream->Read(&event) && stream->Read(&event));
   auto drained = std::async(std::launch::async, [&] { world->server().Drain(); });
@@ -214,7 +226,8 @@ TEST(Drain, IsHurriedByASecondSignal) {
 }
 
 TEST(Drain, IsNotHeldUpByWhoWatchesOrReflects) {
-  auto world = World::Ready(OneClassifier(), [](v1::ServerConfig& config) { config.mutable_shutdown()->set_grace_seconds(3600); });
+  auto world = World::Ready(
+      OneClassifier(), [](v1::ServerConfig& config) { config.mutable_shutdown()->set_grace_seconds(3600); });
   auto context = NewContext();
   auto watch = world->health()->Watch(context.get(), Named(""));
   HealthCheckResponse response;

@@ -1,5 +1,6 @@
-// What is wrong with a request, and what it is told: section 2.2 of the failure catalogue (reference/serving.md), a row of
-// the table for each case. After each of them the server answers a good request.
+// What is wrong with a request, and what it is told: section 2.2 of the failure catalogue
+// (reference/serving.md), a row of the table for each case. After each of them the server answers a good
+// request.
 #include <cmath>
 #include <functional>
 #include <future>
@@ -20,6 +21,7 @@ using testing::HasSubstr;
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kDenormal = std::numeric_limits<double>::denorm_min();
 
 struct Case {
   std::string name;
@@ -47,8 +49,11 @@ grpc::Status Generate(World& world, const std::function<void(v1::GenerateRequest
 }
 
 Case Text(std::string name, std::string text, grpc::StatusCode code, std::string message) {
-  return {std::move(name), [text](World& world) { return Classify(world, [&](auto& request) { request.add_inputs()->set_text(text); }); }, code,
-          std::move(message)};
+  return {std::move(name),
+          [text](World& world) {
+            return Classify(world, [&](auto& request) { request.add_inputs()->set_text(text); });
+          },
+          code, std::move(message)};
 }
 
 Case Name(std::string name, std::string model, grpc::StatusCode code) {
@@ -62,83 +67,131 @@ Case Name(std::string name, std::string model, grpc::StatusCode code) {
 }
 
 Case Writing(std::string name, std::function<void(v1::GenerateRequest&)> change, std::string message) {
-  return {std::move(name), [change](World& world) { return Generate(world, change); }, grpc::INVALID_ARGUMENT, std::move(message)};
+  return {std::move(name), [change](World& world) { return Generate(world, change); }, grpc::INVALID_ARGUMENT,
+          std::move(message)};
 }
 
 void AddTextCases(std::vector<Case>& cases) {
-  cases.push_back(Text("R1 empty text", "", grpc::INVALID_ARGUMENT, "inputs[0].text: the text is empty or white space"));
-  cases.push_back(Text("R1 white space", " \t\r\n ", grpc::INVALID_ARGUMENT, "inputs[0].text: the text is empty or white space"));
-  cases.push_back(Text("R2 text over the byte limit", std::string(2001, 'x'), grpc::INVALID_ARGUMENT, "the text has 2001 bytes, at most 2000"));
-  cases.push_back(Text("R3 more tokens than the model reads", std::string(65, 'x'), grpc::INVALID_ARGUMENT, "65 tokens, 'reader' reads at most 64"));
-  cases.push_back(Text("invalid UTF-8", "\xff\xfe", grpc::INVALID_ARGUMENT, "inputs[0].text: the text is not UTF-8"));
+  cases.push_back(
+      Text("R1 empty text", "", grpc::INVALID_ARGUMENT, "inputs[0].text: the text is empty or white space"));
+  cases.push_back(Text("R1 white space", " \t\r\n ", grpc::INVALID_ARGUMENT,
+                       "inputs[0].text: the text is empty or white space"));
+  cases.push_back(Text("R2 text over the byte limit", std::string(2001, 'x'), grpc::INVALID_ARGUMENT,
+                       "the text has 2001 bytes, at most 2000"));
+  cases.push_back(Text("R3 more tokens than the model reads", std::string(65, 'x'), grpc::INVALID_ARGUMENT,
+                       "65 tokens, 'reader' reads at most 64"));
+  cases.push_back(
+      Text("invalid UTF-8", "\xff\xfe", grpc::INVALID_ARGUMENT, "inputs[0].text: the text is not UTF-8"));
   cases.push_back(Text("half a surrogate", "\xed\xa0\x80", grpc::INVALID_ARGUMENT, "not UTF-8"));
-  cases.push_back({"no inputs", [](World& world) { return Classify(world, [](auto&) {}); }, grpc::INVALID_ARGUMENT, "inputs: there are no inputs"});
-  cases.push_back({"too many inputs", [](World& world) {
+  cases.push_back({"no inputs", [](World& world) { return Classify(world, [](auto&) {}); },
+                   grpc::INVALID_ARGUMENT, "inputs: there are no inputs"});
+  cases.push_back({"too many inputs",
+                   [](World& world) {
                      return Classify(world, [](auto& request) {
                        for (int i = 0; i < 101; ++i) request.add_inputs()->set_text("x");
                      });
-                   }, grpc::INVALID_ARGUMENT, "there are 101 inputs, at most 100"});
-  cases.push_back({"an input of no kind", [](World& world) { return Classify(world, [](auto& request) { request.add_inputs(); }); },
+                   },
+                   grpc::INVALID_ARGUMENT, "there are 101 inputs, at most 100"});
+  cases.push_back({"an input of no kind",
+                   [](World& world) { return Classify(world, [](auto& request) { request.add_inputs(); }); },
                    grpc::INVALID_ARGUMENT, "inputs[0]: the input is empty"});
   cases.push_back({"a kind that the model does not read",
-                   [](World& world) { return Classify(world, [](auto& request) { request.add_inputs()->mutable_image(); }); },
-                   grpc::INVALID_ARGUMENT, "inputs[0].image: 'reader' does not read image, it reads text, tokens"});
+                   [](World& world) {
+                     return Classify(world, [](auto& request) { request.add_inputs()->mutable_image(); });
+                   },
+                   grpc::INVALID_ARGUMENT,
+                   "inputs[0].image: 'reader' does not read image, it reads text, tokens"});
 }
 
 void AddTokenCases(std::vector<Case>& cases) {
   auto tokens = [](std::string name, std::vector<int32_t> ids, std::string message) -> Case {
     auto call = [ids](World& world) {
-      return Classify(world, [&](auto& request) { request.add_inputs()->mutable_tokens()->mutable_ids()->Add(ids.begin(), ids.end()); });
+      return Classify(world, [&](auto& request) {
+        request.add_inputs()->mutable_tokens()->mutable_ids()->Add(ids.begin(), ids.end());
+      });
     };
     return {std::move(name), call, grpc::INVALID_ARGUMENT, std::move(message)};
   };
   cases.push_back(tokens("R1 no tokens", {}, "the input has no tokens"));
   cases.push_back(tokens("R11 a negative id", {1, -1}, "ids[1] is -1, ids are 0 to 255"));
   cases.push_back(tokens("R11 an id beyond the vocabulary", {256}, "ids[0] is 256, ids are 0 to 255"));
-  cases.push_back(tokens("R11 the largest id", {1, 2, std::numeric_limits<int32_t>::max()}, "ids[2] is 2147483647"));
-  cases.push_back(tokens("R11 very many ids", std::vector<int32_t>(1'000'000, 1), "1000000 tokens, 'reader' reads at most 64"));
+  cases.push_back(
+      tokens("R11 the largest id", {1, 2, std::numeric_limits<int32_t>::max()}, "ids[2] is 2147483647"));
+  cases.push_back(tokens("R11 very many ids", std::vector<int32_t>(1'000'000, 1),
+                         "1000000 tokens, 'reader' reads at most 64"));
 }
 
 void AddNameCases(std::vector<Case>& cases) {
   cases.push_back(Name("R12 unknown model", "nobody", grpc::NOT_FOUND));
   cases.push_back(Name("R12 no name, several models", "", grpc::INVALID_ARGUMENT));
-  const std::vector<std::string> bad = {std::string(10'000, 'a'), std::string("a\0b", 3), "a\nb", "../etc", "a/../b", "..", " ..",
-                                        "/etc/passwd", "reader/", "%2e%2e", "\uff0e\uff0e", ".hidden", std::string(65, 'a')};
-  for (size_t i = 0; i < bad.size(); ++i) cases.push_back(Name(Cat("R12 bad name ", i), bad[i], grpc::INVALID_ARGUMENT));
-  cases.push_back({"R12 unknown version", [](World& world) {
+  const std::vector<std::string> bad = {std::string(10'000, 'a'),
+                                        std::string("a\0b", 3),
+                                        "a\nb",
+                                        "../etc",
+                                        "a/../b",
+                                        "..",
+                                        " ..",
+                                        "/etc/passwd",
+                                        "reader/",
+                                        "%2e%2e",
+                                        "\uff0e\uff0e",
+                                        ".hidden",
+                                        std::string(65, 'a')};
+  for (size_t i = 0; i < bad.size(); ++i)
+    cases.push_back(Name(Cat("R12 bad name ", i), bad[i], grpc::INVALID_ARGUMENT));
+  cases.push_back({"R12 unknown version",
+                   [](World& world) {
                      return Classify(world, [](auto& request) {
                        request.add_inputs()->set_text("fine");
                        request.mutable_target()->set_version("7");
                      });
-                   }, grpc::NOT_FOUND, "model 'reader' has no version '7', it is served as '1'"});
-  cases.push_back({"a model that does not answer the RPC", [](World& world) {
+                   },
+                   grpc::NOT_FOUND, "model 'reader' has no version '7', it is served as '1'"});
+  cases.push_back({"a model that does not answer the RPC",
+                   [](World& world) {
                      return Classify(world, [](auto& request) {
                        request.add_inputs()->set_text("fine");
                        request.mutable_target()->set_model("writer");
                      });
-                   }, grpc::INVALID_ARGUMENT, "'writer' does not answer Classify, it answers Score, Generate"});
-  cases.push_back({"priority out of range", [](World& world) {
+                   },
+                   grpc::INVALID_ARGUMENT, "'writer' does not answer Classify, it answers Score, Generate"});
+  cases.push_back({"priority out of range",
+                   [](World& world) {
                      return Classify(world, [](auto& request) {
                        request.add_inputs()->set_text("fine");
                        request.mutable_target()->set_priority(11);
                      });
-                   }, grpc::INVALID_ARGUMENT, "target.priority: the value is 11, it must be -10 to 10"});
+                   },
+                   grpc::INVALID_ARGUMENT, "target.priority: the value is 11, it must be -10 to 10"});
 }
 
 void AddLengthCases(std::vector<Case>& cases) {
-  cases.push_back(Writing("R4 prompt and text beyond the model's length", [](auto& r) { r.mutable_stopping()->set_max_tokens(62); },
-                          "the prompt has 3 tokens and max_tokens is 62, together at most 64"));
-  cases.push_back(Writing("R4 a prompt that leaves no room", [](auto& r) {
-    r.mutable_inputs(0)->set_text(std::string(64, 'x'));
-    r.mutable_stopping()->clear_max_tokens();
-  }, "the prompt has 64 tokens"));
+  cases.push_back(Writing(
+      "R4 prompt and text beyond the model's length",
+      [](auto& r) { r.mutable_stopping()->set_max_tokens(62); },
+      "the prompt has 3 tokens and max_tokens is 62, together at most 64"));
+  cases.push_back(Writing(
+      "R4 a prompt that leaves no room",
+      [](auto& r) {
+        r.mutable_inputs(0)->set_text(std::string(64, 'x'));
+        r.mutable_stopping()->clear_max_tokens();
+      },
+      "the prompt has 64 tokens"));
   for (int32_t max_tokens : {0, -1, std::numeric_limits<int32_t>::min()}) {
-    cases.push_back(Writing(Cat("R5 max_tokens ", max_tokens), [=](auto& r) { r.mutable_stopping()->set_max_tokens(max_tokens); }, "stopping.max_tokens: "));
+    cases.push_back(Writing(
+        Cat("R5 max_tokens ", max_tokens), [=](auto& r) { r.mutable_stopping()->set_max_tokens(max_tokens); },
+        "stopping.max_tokens: "));
   }
-  cases.push_back(Writing("R5 max_tokens 2^31-1", [](auto& r) { r.mutable_stopping()->set_max_tokens(std::numeric_limits<int32_t>::max()); },
-                          "stopping.max_tokens: the value is 2147483647"));
-  cases.push_back(Writing("R5 min_tokens beyond max_tokens", [](auto& r) { r.mutable_stopping()->set_min_tokens(5); }, "stopping.min_tokens: "));
-  cases.push_back(Writing("R5 min_tokens negative", [](auto& r) { r.mutable_stopping()->set_min_tokens(-1); }, "stopping.min_tokens: "));
+  cases.push_back(Writing(
+      "R5 max_tokens 2^31-1",
+      [](auto& r) { r.mutable_stopping()->set_max_tokens(std::numeric_limits<int32_t>::max()); },
+      "stopping.max_tokens: the value is 2147483647"));
+  cases.push_back(Writing(
+      "R5 min_tokens beyond max_tokens", [](auto& r) { r.mutable_stopping()->set_min_tokens(5); },
+      "stopping.min_tokens: "));
+  cases.push_back(Writing(
+      "R5 min_tokens negative", [](auto& r) { r.mutable_stopping()->set_min_tokens(-1); },
+      "stopping.min_tokens: "));
 }
 
 // Every float field with every value that it must refuse.
@@ -148,66 +201,99 @@ void AddFloatCases(std::vector<Case>& cases) {
     void (v1::SamplingOptions::*set)(double);
     std::vector<double> bad;
   };
-  const double kDenormal = std::numeric_limits<double>::denorm_min();
+  const std::vector<double> kNever = {kNan,      kInfinity,  -kInfinity, -0.0,
+                                      kDenormal, -kDenormal, 1e308,      -1e308};
   const std::vector<Field> fields = {
-      {"temperature", &v1::SamplingOptions::set_temperature, {kNan, kInfinity, -kInfinity, -1, -kDenormal, 100.5, 1e308}},
-      {"top_p", &v1::SamplingOptions::set_top_p, {kNan, kInfinity, -kInfinity, -0.1, -kDenormal, 1.0001, 1e308}},
-      {"min_p", &v1::SamplingOptions::set_min_p, {kNan, kInfinity, -kInfinity, -0.1, -kDenormal, 1.0001, 1e308}},
-      {"typical_p", &v1::SamplingOptions::set_typical_p, {kNan, kInfinity, -kInfinity, -0.1, 0, -0.0, 1.0001, 1e308}},
-      {"repetition_penalty", &v1::SamplingOptions::set_repetition_penalty, {kNan, kInfinity, -kInfinity, -1, 0, -0.0, 10.5, 1e308}},
-      {"presence_penalty", &v1::SamplingOptions::set_presence_penalty, {kNan, kInfinity, -kInfinity, -2.1, 2.1, 1e308}},
-      {"frequency_penalty", &v1::SamplingOptions::set_frequency_penalty, {kNan, kInfinity, -kInfinity, -2.1, 2.1, 1e308}},
+      {"temperature", &v1::SamplingOptions::set_temperature, {-1, 100.5}},
+      {"top_p", &v1::SamplingOptions::set_top_p, {-0.1, 1.0001}},
+      {"min_p", &v1::SamplingOptions::set_min_p, {-0.1, 1.0001}},
+      {"typical_p", &v1::SamplingOptions::set_typical_p, {-0.1, 0, 1.0001}},
+      {"repetition_penalty", &v1::SamplingOptions::set_repetition_penalty, {-1, 0, 10.5}},
+      {"presence_penalty", &v1::SamplingOptions::set_presence_penalty, {-2.1, 2.1}},
+      {"frequency_penalty", &v1::SamplingOptions::set_frequency_penalty, {-2.1, 2.1}},
   };
-  for (const Field& field : fields) {
+  for (Field field : fields) {
+    field.bad.insert(field.bad.end(), kNever.begin(), kNever.end());
     for (double value : field.bad) {
-      cases.push_back(Writing(Cat("R6 ", field.name, " ", value), [=](auto& r) { (r.mutable_sampling()->*field.set)(value); }, field.name));
+      cases.push_back(Writing(
+          Cat("R6 ", field.name, " ", value), [=](auto& r) { (r.mutable_sampling()->*field.set)(value); },
+          field.name));
     }
   }
-  for (float bias : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(), 100.5f, -100.5f}) {
-    cases.push_back(Writing(Cat("R6 logit_bias ", bias), [=](auto& r) { (*r.mutable_sampling()->mutable_logit_bias())[3] = bias; }, "logit_bias"));
+  for (float bias :
+       {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(), 100.5f, -100.5f}) {
+    cases.push_back(Writing(
+        Cat("R6 logit_bias ", bias),
+        [=](auto& r) { (*r.mutable_sampling()->mutable_logit_bias())[3] = bias; }, "logit_bias"));
   }
-  cases.push_back({"R6 threshold NaN", [](World& world) {
+  cases.push_back({"R6 threshold NaN",
+                   [](World& world) {
                      return Classify(world, [](auto& request) {
                        request.add_inputs()->set_text("fine");
                        request.mutable_options()->set_threshold(kNan);
                      });
-                   }, grpc::INVALID_ARGUMENT, "threshold"});
+                   },
+                   grpc::INVALID_ARGUMENT, "threshold"});
 }
 
 void AddCountCases(std::vector<Case>& cases) {
   for (int32_t top_k : {0, -1, 257, std::numeric_limits<int32_t>::max()}) {
-    cases.push_back(Writing(Cat("R7 top_k ", top_k), [=](auto& r) { r.mutable_sampling()->set_top_k(top_k); }, "sampling.top_k: "));
+    cases.push_back(Writing(
+        Cat("R7 top_k ", top_k), [=](auto& r) { r.mutable_sampling()->set_top_k(top_k); },
+        "sampling.top_k: "));
   }
   for (int32_t width : {-1, 2, 1'000'000'000}) {
-    cases.push_back(Writing(Cat("R7 beam width ", width), [=](auto& r) { r.mutable_beam()->set_width(width); }, "beam.width: "));
+    cases.push_back(Writing(
+        Cat("R7 beam width ", width), [=](auto& r) { r.mutable_beam()->set_width(width); }, "beam.width: "));
   }
   for (int32_t samples : {-1, 17, 1'000'000'000}) {
-    cases.push_back(Writing(Cat("R7 samples ", samples), [=](auto& r) { r.set_samples(samples); }, "samples: "));
+    cases.push_back(
+        Writing(Cat("R7 samples ", samples), [=](auto& r) { r.set_samples(samples); }, "samples: "));
   }
-  cases.push_back(Writing("R8 very many stop strings", [](auto& r) {
-    for (int i = 0; i < 10'000; ++i) r.mutable_stopping()->add_stop("x");
-  }, "stop"));
-  cases.push_back(Writing("R8 an empty stop string", [](auto& r) { r.mutable_stopping()->add_stop(""); }, "stop"));
-  cases.push_back(Writing("R8 a long stop string", [](auto& r) { r.mutable_stopping()->add_stop(std::string(1 << 20, 'x')); }, "stop"));
+  cases.push_back(Writing(
+      "R8 very many stop strings",
+      [](auto& r) {
+        for (int i = 0; i < 10'000; ++i) r.mutable_stopping()->add_stop("x");
+      },
+      "stop"));
+  cases.push_back(
+      Writing("R8 an empty stop string", [](auto& r) { r.mutable_stopping()->add_stop(""); }, "stop"));
+  cases.push_back(Writing(
+      "R8 a long stop string", [](auto& r) { r.mutable_stopping()->add_stop(std::string(1 << 20, 'x')); },
+      "stop"));
   for (int32_t id : {-1, 256}) {
-    cases.push_back(Writing(Cat("R8 stop token ", id), [=](auto& r) { r.mutable_stopping()->add_stop_tokens(id); }, "stop"));
-    cases.push_back(Writing(Cat("R8 biased token ", id), [=](auto& r) { (*r.mutable_sampling()->mutable_logit_bias())[id] = 1; }, "logit_bias"));
+    cases.push_back(Writing(
+        Cat("R8 stop token ", id), [=](auto& r) { r.mutable_stopping()->add_stop_tokens(id); }, "stop"));
+    cases.push_back(Writing(
+        Cat("R8 biased token ", id), [=](auto& r) { (*r.mutable_sampling()->mutable_logit_bias())[id] = 1; },
+        "logit_bias"));
   }
-  cases.push_back(Writing("R8 very many biases", [](auto& r) {
-    for (int i = 0; i < 1025; ++i) (*r.mutable_sampling()->mutable_logit_bias())[i] = 1;
-  }, "logit_bias"));
+  cases.push_back(Writing(
+      "R8 very many biases",
+      [](auto& r) {
+        for (int i = 0; i < 1025; ++i) (*r.mutable_sampling()->mutable_logit_bias())[i] = 1;
+      },
+      "logit_bias"));
   for (int32_t top : {-1, 21, 256}) {
-    cases.push_back(Writing(Cat("R9 top_logprobs ", top), [=](auto& r) { r.mutable_details()->set_top_logprobs(top); }, "top_logprobs"));
+    cases.push_back(Writing(
+        Cat("R9 top_logprobs ", top), [=](auto& r) { r.mutable_details()->set_top_logprobs(top); },
+        "top_logprobs"));
   }
 }
 
 void AddGoodCases(std::vector<Case>& cases) {
   for (uint64_t seed : {uint64_t{0}, std::numeric_limits<uint64_t>::max()}) {
-    cases.push_back({Cat("R10 seed ", seed), [=](World& world) { return Generate(world, [=](auto& r) { r.mutable_sampling()->set_seed(seed); }); }, grpc::OK, ""});
+    cases.push_back({Cat("R10 seed ", seed),
+                     [=](World& world) {
+                       return Generate(world, [=](auto& r) { r.mutable_sampling()->set_seed(seed); });
+                     },
+                     grpc::OK, ""});
   }
-  cases.push_back({"R6 temperature -0.0", [](World& world) { return Generate(world, [](auto& r) { r.mutable_sampling()->set_temperature(-0.0); }); }, grpc::OK, ""});
-  cases.push_back(Text("R16 combining marks", "a\u0301\u0301\u0301\u0301", grpc::OK, ""));
-  cases.push_back(Text("NUL bytes", std::string("a\0b", 3), grpc::OK, ""));
+}
+, grpc::OK, ""
+});
+cases.push_back(Text("R16 combining marks", "a\u0301\u0301\u0301\u0301", grpc::OK, ""));
+cases.push_back(Text("NUL bytes", std::string("a\0b", 3), grpc::OK, ""));
 }
 
 std::vector<Case> AllCases() {
@@ -223,7 +309,8 @@ std::vector<Case> AllCases() {
 }
 
 TEST(Requests, AreToldWhatIsWrongWithThem) {
-  auto world = World::Ready({{"reader", [] { return WithBytes(NewFakeClassifier()); }}, {"writer", [] { return WithBytes(NewFakeWriter()); }}},
+  auto world = World::Ready({{"reader", [] { return WithBytes(NewFakeClassifier()); }},
+                             {"writer", [] { return WithBytes(NewFakeWriter()); }}},
                             [](v1::ServerConfig& config) {
                               config.mutable_limits()->set_text_bytes(2000);
                               config.mutable_limits()->set_inputs(100);
@@ -233,16 +320,19 @@ TEST(Requests, AreToldWhatIsWrongWithThem) {
     EXPECT_EQ(status.error_code(), wrong.code) << wrong.name << ": " << status.error_message();
     EXPECT_THAT(status.error_message(), HasSubstr(wrong.message)) << wrong.name;
     EXPECT_LT(status.error_message().size(), 400u) << wrong.name;
-    ASSERT_TRUE(Classify(*world, [](auto& request) { request.add_inputs()->set_text("fine"); }).ok()) << "after " << wrong.name;
+    ASSERT_TRUE(Classify(*world, [](auto& request) { request.add_inputs()->set_text("fine"); }).ok())
+        << "after " << wrong.name;
   }
 }
 
 TEST(Requests, WithTheSameSeedHaveTheSameText) {  // R10
   auto world = World::Ready({{"writer", [] {
-    auto model = NewFakeWriter();
-    model->head = [](const std::vector<int32_t>&) { return std::vector<float>(256); };  // every token as likely
-    return WithBytes(std::move(model));
-  }}});
+                                auto model = NewFakeWriter();
+                                model->head = [](const std::vector<int32_t>&) {
+                                  return std::vector<float>(256);
+                                };  // every token as likely
+                                return WithBytes(std::move(model));
+                              }}});
   auto tokens = [&] {
     v1::GenerateRequest request = GreedyRequest("writer", "abc", 32);
     request.mutable_sampling()->set_temperature(1);
@@ -251,7 +341,8 @@ TEST(Requests, WithTheSameSeedHaveTheSameText) {  // R10
     auto context = NewContext();
     auto stream = world->inference()->Generate(context.get(), request);
     std::vector<int32_t> all;
-    for (v1::GenerateEvent event; stream->Read(&event);) all.insert(all.end(), event.piece().tokens().begin(), event.piece().tokens().end());
+    for (v1::GenerateEvent event; stream->Read(&event);)
+      all.insert(all.end(), event.piece().tokens().begin(), event.piece().tokens().end());
     EXPECT_TRUE(stream->Finish().ok());
     return all;
   };
@@ -263,9 +354,9 @@ TEST(Requests, WithTheSameSeedHaveTheSameText) {  // R10
 TEST(Requests, ForAModelThatLoadsAreToldWhenToComeAgain) {  // R13
   std::promise<void> go;
   World world({{"m", [&] {
-    go.get_future().wait();
-    return WithBytes(NewFakeClassifier());
-  }}});
+                  go.get_future().wait();
+                  return WithBytes(NewFakeClassifier());
+                }}});
   std::jthread loading([&] { EXPECT_TRUE(world.server().Load().ok()); });
   v1::ClassifyRequest request;
   request.add_inputs()->set_text("fine");
@@ -282,22 +373,27 @@ TEST(Requests, ForAModelThatLoadsAreToldWhenToComeAgain) {  // R13
 }
 
 TEST(Requests, ForAModelThatFailedToLoadAreRefused) {  // R13
-  World world({{"m", [] { return absl::InvalidArgumentError("broken"); }}}, [](v1::ServerConfig& config) { config.set_strict(false); });
+  World world({{"m", [] { return absl::InvalidArgumentError("broken"); }}},
+              [](v1::ServerConfig& config) { config.set_strict(false); });
   ASSERT_TRUE(world.server().Load().ok());
-  EXPECT_EQ(Classify(world, [](auto& request) {
-              request.mutable_target()->set_model("m");
-              request.add_inputs()->set_text("fine");
-            }).error_code(), grpc::FAILED_PRECONDITION);
+  EXPECT_EQ(Classify(world,
+                     [](auto& request) {
+                       request.mutable_target()->set_model("m");
+                       request.add_inputs()->set_text("fine");
+                     })
+                .error_code(),
+            grpc::FAILED_PRECONDITION);
 }
 
 TEST(Requests, WhoseModelGivesNanFailAlone) {  // R15
   auto world = World::Ready({{"reader", [] {
-    auto model = NewFakeClassifier();
-    model->head = [](const std::vector<int32_t>& history) {
-      return std::vector<float>{history[0] == 'n' ? std::numeric_limits<float>::quiet_NaN() : 1, 0};
-    };
-    return WithBytes(std::move(model));
-  }}});
+                                auto model = NewFakeClassifier();
+                                model->head = [](const std::vector<int32_t>& history) {
+                                  return std::vector<float>{
+                                      history[0] == 'n' ? std::numeric_limits<float>::quiet_NaN() : 1, 0};
+                                };
+                                return WithBytes(std::move(model));
+                              }}});
   v1::ClassifyRequest request;
   request.add_inputs()->set_text("good");
   request.add_inputs()->set_text("nan");

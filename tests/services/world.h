@@ -85,11 +85,12 @@ class World {
   using Models = std::map<std::string, std::function<absl::StatusOr<LoadedModel>()>>;
 
   // Listens; Load() makes it ready.
-  explicit World(Models models, const std::function<void(v1::ServerConfig&)>& change = [](v1::ServerConfig&) {})
+  explicit World(
+      Models models, const std::function<void(v1::ServerConfig&)>& change = [](v1::ServerConfig&) {})
       : models_(std::move(models)) {
     v1::ServerConfig config;
     config.set_address("127.0.0.1:0");
-    config.set_metrics_address("127.0.0.1:0");
+    config.set_metrics_address("");  // its port takes 2 s to close: only where a test reads it
     config.set_threads(1);
     for (const auto& [name, make] : models_) {
       auto* model = config.add_models();
@@ -97,14 +98,16 @@ class World {
       model->set_folder("nowhere");
     }
     change(config);
-    auto server = Server::Listen(*WithModels(config), [this](const ModelSpec& spec) { return models_.at(spec.name)(); });
+    auto server = Server::Listen(*WithModels(config),
+                                 [this](const ModelSpec& spec) { return models_.at(spec.name)(); });
     if (!server.ok()) ADD_FAILURE() << server.status();
     server_ = *std::move(server);
     channel_ = NewChannel();
   }
 
   // A server with all its models ready.
-  static std::unique_ptr<World> Ready(Models models, const std::function<void(v1::ServerConfig&)>& change = [](v1::ServerConfig&) {}) {
+  static std::unique_ptr<World> Ready(
+      Models models, const std::function<void(v1::ServerConfig&)>& change = [](v1::ServerConfig&) {}) {
     auto world = std::make_unique<World>(std::move(models), change);
     EXPECT_TRUE(world->server().Load().ok());
     return world;
@@ -121,7 +124,9 @@ class World {
   }
   std::unique_ptr<v1::Inference::Stub> inference() { return v1::Inference::NewStub(channel_); }
   std::unique_ptr<v1::Models::Stub> models() { return v1::Models::NewStub(channel_); }
-  std::unique_ptr<grpc::health::v1::Health::Stub> health() { return grpc::health::v1::Health::NewStub(channel_); }
+  std::unique_ptr<grpc::health::v1::Health::Stub> health() {
+    return grpc::health::v1::Health::NewStub(channel_);
+  }
 
  private:
   Models models_;
@@ -136,7 +141,8 @@ inline std::unique_ptr<grpc::ClientContext> NewContext() {
   return context;
 }
 
-inline v1::GenerateRequest GreedyRequest(const std::string& model, const std::string& prompt, int max_tokens) {
+inline v1::GenerateRequest GreedyRequest(const std::string& model, const std::string& prompt,
+                                         int max_tokens) {
   v1::GenerateRequest request;
   request.mutable_target()->set_model(model);
   request.add_inputs()->set_text(prompt);
@@ -145,10 +151,24 @@ inline v1::GenerateRequest GreedyRequest(const std::string& model, const std::st
   return request;
 }
 
+// A text too long to be finished while nobody reads it: its pieces are large, so that a paused reader soon
+// pauses the model.
+inline v1::GenerateRequest EndlessRequest() {
+  v1::GenerateRequest request = GreedyRequest("writer", "abc", 50'000);
+  request.mutable_details()->set_logprobs(true);
+  request.mutable_details()->set_top_logprobs(20);
+  return request;
+}
+
+inline void WithMetrics(v1::ServerConfig& config) { config.set_metrics_address("127.0.0.1:0"); }
+
 // All that a port answers to `request`, until it closes the connection.
 inline std::string AskPort(int port, const std::string& request) {
   const int descriptor = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address{.sin_family = AF_INET, .sin_port = htons(static_cast<uint16_t>(port)), .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
+  sockaddr_in address{.sin_family = AF_INET,
+                      .sin_port = htons(static_cast<uint16_t>(port)),
+                      .sin_addr = {htonl(INADDR_LOOPBACK)},
+                      .sin_zero = {}};
   EXPECT_EQ(connect(descriptor, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
   EXPECT_EQ(write(descriptor, request.data(), request.size()), std::ssize(request));
   std::string answer;
@@ -159,7 +179,8 @@ inline std::string AskPort(int port, const std::string& request) {
 }
 
 inline std::string Metrics(World& world) {
-  return AskPort(world.server().metrics_port(), "GET /metrics HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n");
+  return AskPort(world.server().metrics_port(),
+                 "GET /metrics HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n");
 }
 
 // The values of all of a metric's lines together: of a family, or of those lines that begin so.
@@ -167,7 +188,8 @@ inline double MetricSum(const std::string& exposition, const std::string& name) 
   double sum = 0;
   std::string line;
   for (std::istringstream lines{exposition}; std::getline(lines, line);) {
-    if (line.starts_with(name + " ") || line.starts_with(name + "{")) sum += std::stod(line.substr(line.rfind(' ')));
+    if (line.starts_with(name + " ") || line.starts_with(name + "{"))
+      sum += std::stod(line.substr(line.rfind(' ')));
   }
   return sum;
 }

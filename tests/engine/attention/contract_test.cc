@@ -71,7 +71,8 @@ TEST_P(Contract, NeverSeesTheFuture) {
     for (size_t p = 0; p < layer_.attention().products().size(); ++p) {
       OwnedRows& rows = other.product(p);
       for (int64_t r = t; r < 260; ++r) {
-        for (int64_t c = 0; c < rows.rows().cols; ++c) rows.Set(r, c, static_cast<float>(-3 * rows.At(r, c) + 1));
+        for (int64_t c = 0; c < rows.rows().cols; ++c)
+          rows.Set(r, c, static_cast<float>(-3 * rows.At(r, c) + 1));
       }
     }
     other.Extend(*Start(), 0, 260);
@@ -87,7 +88,9 @@ TEST_P(Contract, WhatComesAfterDoesNotChangeARow) {
     front.Extend(*Start(), 0, n);
     for (int64_t r = 0; r < n; ++r) {
       ASSERT_EQ(std::memcmp(front.out().rows().at(r), all.out().rows().at(r),
-                            all.out().rows().cols * SizeOf(layer_.type())), 0) << r << " of " << n;
+                            all.out().rows().cols * SizeOf(layer_.type())),
+                0)
+          << r << " of " << n;
     }
   }
 }
@@ -117,7 +120,9 @@ TEST_P(Contract, ACloneGoesItsOwnWay) {
     fork.ExtendBy(*clone, t, 500, 50);
     for (int64_t r = t; r < 500; ++r) {
       ASSERT_EQ(std::memcmp(original.out().rows().at(r), fork.out().rows().at(r),
-                            fork.out().rows().cols * SizeOf(layer_.type())), 0) << r << " forked at " << t;
+                            fork.out().rows().cols * SizeOf(layer_.type())),
+                0)
+          << r << " forked at " << t;
     }
     EXPECT_EQ(FirstDifference(original.out(), another.out()), 0);
   }
@@ -154,7 +159,8 @@ TEST_P(Contract, RestoringGarbageIsAnErrorOrAState) {
   std::mt19937 random(1);
   for (int i = 0; i < 300; ++i) {
     std::string garbage = bytes;
-    for (int flips = 0; flips < 8; ++flips) garbage[random() % (i % 2 == 0 ? 8 : garbage.size())] = static_cast<char>(random());
+    for (int flips = 0; flips < 8; ++flips)
+      garbage[random() % (i % 2 == 0 ? 8 : garbage.size())] = static_cast<char>(random());
     const auto victim = Start();
     if (!Restore(*victim, garbage).ok() || !comes_in_parts() || victim->tokens() != run->tokens()) continue;
     Passage on(layer_, 150);
@@ -169,11 +175,13 @@ TEST_P(Contract, StateIsAtMostWhatIsDeclared) {
     if (!comes_in_parts()) rows = 700;
     for (int64_t begin = 0; begin < 700; begin += rows) {
       passage.Extend(*run, begin, std::min<int64_t>(700, begin + rows));
-      ASSERT_LE(Measure(*run), layer_.attention().StateBytes(run->tokens())) << run->tokens() << " tokens, by " << rows;
+      ASSERT_LE(Measure(*run), layer_.attention().StateBytes(run->tokens()))
+          << run->tokens() << " tokens, by " << rows;
     }
   }
   for (int64_t n = 1; n < 3000; ++n) {
-    ASSERT_LE(layer_.attention().StateBytes(n - 1), layer_.attention().StateBytes(n)) << "a reservation grows with " << n;
+    ASSERT_LE(layer_.attention().StateBytes(n - 1), layer_.attention().StateBytes(n))
+        << "a reservation grows with " << n;
   }
 }
 

@@ -1,4 +1,5 @@
-// `full` and `softmax` with each of their options against the definition, written out in double after the papers.
+// `full` and `softmax` with each of their options against the definition, written out in double after the
+// papers.
 #include <cmath>
 #include <vector>
 
@@ -52,7 +53,8 @@ struct Definition {
   double Bias(int head, int64_t distance) const {
     double bias = o.value("alibi", false) ? -Slope(head) * std::abs(distance) : 0;
     if (o.contains("relative_bias")) {
-      const T5Buckets buckets(o["relative_bias"]["buckets"], o["relative_bias"]["max_distance"], !layer.causal());
+      const T5Buckets buckets(o["relative_bias"]["buckets"], o["relative_bias"]["max_distance"],
+                              !layer.causal());
       bias += layer.tensor("relative_bias")[buckets.Bucket(distance) * heads + head];
     }
     return bias;
@@ -66,10 +68,12 @@ struct Definition {
       const bool seen = !layer.causal() || (j <= i && (window == 0 || i - j < window || j < sinks));
       if (!seen) continue;
       const int64_t place = by_cache && j < sinks ? std::min(i, sinks + window - 1) : i;
-      const Vector q = Turned(Head(passage.product(0), i, head), place), k = Turned(Head(passage.product(1), j, key_head), j);
+      const Vector q = Turned(Head(passage.product(0), i, head), place),
+                   k = Turned(Head(passage.product(1), j, key_head), j);
       double score = 0;
       for (int64_t t = 0; t < dim; ++t) score += q[t] * k[t];
-      const double p = std::exp(score * o.value("scale", 1 / std::sqrt(static_cast<double>(dim))) + Bias(head, place - j));
+      const double p =
+          std::exp(score * o.value("scale", 1 / std::sqrt(static_cast<double>(dim))) + Bias(head, place - j));
       sum += p;
       const Vector v = Head(passage.product(2), j, key_head);
       for (int64_t t = 0; t < dim; ++t) result[t] += p * v[t];
@@ -85,7 +89,9 @@ struct Definition {
   bool by_cache;
 };
 
-bool IsDotProduct(const AttentionExample& example) { return example.type == "full" || example.type == "softmax"; }
+bool IsDotProduct(const AttentionExample& example) {
+  return example.type == "full" || example.type == "softmax";
+}
 
 TEST(DotProduct, IsTheDefinitionWithEveryOption) {
   for (const AttentionExample& example : AttentionExamples()) {
@@ -118,7 +124,8 @@ TEST(DotProduct, WithoutAWindowTheStateIsExactlyWhatIsDeclared) {
 }
 
 TEST(DotProduct, AWindowsStateStopsGrowing) {
-  const AttentionExample example{"softmax", R"({"window": 130, "sinks": 4})", Place::kDecoder, 32, 4, QueryKeyValue(32, 32, 32)};
+  const AttentionExample example{"softmax", R"({"window": 130, "sinks": 4})", Place::kDecoder, 32,
+                                 4,         QueryKeyValue(32, 32, 32)};
   const Layer layer(example, Precision::kF32);
   EXPECT_EQ(layer.attention().StateBytes(1000), layer.attention().StateBytes(1 << 20));
 }
@@ -146,9 +153,15 @@ TEST(DotProduct, RefusesOptionsThatCannotBe) {
       {Place::kDecoder, R"({"rope": {"scaling": 2}})", {"rope", "scaling"}},
       {Place::kDecoder, R"({"rope": 7})", {"rope", "7", "not an object"}},
       {Place::kDecoder, R"({"relative_bias": {"max_distance": 20}})", {"relative_bias.buckets", "missing"}},
-      {Place::kDecoder, R"({"relative_bias": {"buckets": 8, "max_distance": 4}})", {"max_distance", "4", "below 5"}},
-      {Place::kDecoder, R"({"relative_bias": {"buckets": 8, "max_distance": 20}})", {"relative_bias"}},  // no tensor
-      {Place::kDecoder, R"({"window": 9, "sinks": 1, "sink_positions": "page"})", {"sink_positions", "page", "cache"}},
+      {Place::kDecoder,
+       R"({"relative_bias": {"buckets": 8, "max_distance": 4}})",
+       {"max_distance", "4", "below 5"}},
+      {Place::kDecoder,
+       R"({"relative_bias": {"buckets": 8, "max_distance": 20}})",
+       {"relative_bias"}},  // no tensor
+      {Place::kDecoder,
+       R"({"window": 9, "sinks": 1, "sink_positions": "page"})",
+       {"sink_positions", "page", "cache"}},
       {Place::kDecoder, R"({"shaw": {"max_distance": 4}})", {"shaw", "not served yet"}},
       {Place::kDecoder, R"({"alibi": 1})", {"alibi", "not true or false"}},
   };
@@ -159,19 +172,22 @@ TEST(DotProduct, RefusesOptionsThatCannotBe) {
     const auto weights = Weights::Of({});
     const auto refused = layer.New(options, WeightScope(*weights));
     ASSERT_FALSE(refused.ok()) << c.options;
-    for (const char* part : c.message) EXPECT_THAT(refused.status().message(), testing::HasSubstr(part)) << c.options;
+    for (const char* part : c.message)
+      EXPECT_THAT(refused.status().message(), testing::HasSubstr(part)) << c.options;
   }
 }
 
 // The floor's real number, where it is not near a whole one.
 TEST(T5Buckets, AreTheFormulaAndExactAtTheBorders) {
-  for (const auto& [buckets, far] : std::vector<std::pair<int, int64_t>>{{32, 128}, {8, 20}, {5, 7}, {2, 9}, {64, 1000}}) {
+  for (const auto& [buckets, far] :
+       std::vector<std::pair<int, int64_t>>{{32, 128}, {8, 20}, {5, 7}, {2, 9}, {64, 1000}}) {
     const T5Buckets one(buckets, far, false);
     const int e = buckets / 2;
     for (int64_t x = 0; x < 2 * far; ++x) {
       int64_t expected = x;
       if (x >= e && e > 0) {
-        const long double real = (buckets - e) * std::log(static_cast<long double>(x) / e) / std::log(static_cast<long double>(far) / e);
+        const long double real = (buckets - e) * std::log(static_cast<long double>(x) / e) /
+                                 std::log(static_cast<long double>(far) / e);
         if (std::abs(real - std::round(real)) < 1e-9) continue;
         expected = std::min<int64_t>(buckets - 1, e + static_cast<int64_t>(real));
       }
@@ -185,7 +201,8 @@ TEST(T5Buckets, AreTheFormulaAndExactAtTheBorders) {
     }
   }
   const T5Buckets exact(8, 64, false);  // 4 + 4 log(x / 4) / log(16): a border at each power of two
-  for (const auto& [x, bucket] : std::vector<std::pair<int64_t, int64_t>>{{7, 4}, {8, 5}, {15, 5}, {16, 6}, {31, 6}, {32, 7}, {64, 7}}) {
+  for (const auto& [x, bucket] : std::vector<std::pair<int64_t, int64_t>>{
+           {7, 4}, {8, 5}, {15, 5}, {16, 6}, {31, 6}, {32, 7}, {64, 7}}) {
     EXPECT_EQ(exact.Bucket(x), bucket) << x;
   }
 }

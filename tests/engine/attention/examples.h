@@ -1,4 +1,5 @@
-// Option sets that the contract tests try of every attention type. A type of variants.def that has none here fails.
+// Option sets that the contract tests try of every attention type. A type of variants.def that has none here
+// fails.
 #ifndef HEED_TESTS_ENGINE_ATTENTION_EXAMPLES_H_
 #define HEED_TESTS_ENGINE_ATTENTION_EXAMPLES_H_
 
@@ -23,13 +24,18 @@ struct AttentionExample {
 };
 
 // q, k and v with biases on q and v alone.
-inline std::map<std::string, std::vector<int64_t>> QueryKeyValue(int64_t width, int64_t query_width, int64_t key_width) {
-  return {{"q.weight", {query_width, width}}, {"q.bias", {query_width}}, {"k.weight", {key_width, width}},
-          {"v.weight", {key_width, width}},   {"v.bias", {key_width}}};
+inline std::map<std::string, std::vector<int64_t>> QueryKeyValue(int64_t width, int64_t query_width,
+                                                                 int64_t key_width) {
+  return {{"q.weight", {query_width, width}},
+          {"q.bias", {query_width}},
+          {"k.weight", {key_width, width}},
+          {"v.weight", {key_width, width}},
+          {"v.bias", {key_width}}};
 }
 
 inline std::vector<AttentionExample> AttentionExamples() {
-  const auto plain = QueryKeyValue(32, 32, 32), grouped = QueryKeyValue(32, 32, 16), single = QueryKeyValue(32, 32, 8);
+  const auto plain = QueryKeyValue(32, 32, 32), grouped = QueryKeyValue(32, 32, 16),
+             single = QueryKeyValue(32, 32, 8);
   auto wide = QueryKeyValue(48, 5 * 40, 40), biased = plain;
   wide["relative_bias"] = {32, 5};
   biased["relative_bias"] = {8, 4};
@@ -40,20 +46,28 @@ inline std::vector<AttentionExample> AttentionExamples() {
       {"softmax", "{}", Place::kDecoder, 32, 4, plain},
       {"softmax", R"({"num_key_value_heads": 2, "rope": {}})", Place::kDecoder, 32, 4, grouped},
       {"softmax", R"({"num_key_value_heads": 2, "rope": {"theta": 500.0}})", Place::kEncoder, 32, 4, grouped},
-      {"softmax", R"({"num_key_value_heads": 1, "rope": {"dims": 4, "layout": "interleaved"}})", Place::kDecoder, 32, 4, single},
+      {"softmax", R"({"num_key_value_heads": 1, "rope": {"dims": 4, "layout": "interleaved"}})",
+       Place::kDecoder, 32, 4, single},
       {"softmax", R"({"alibi": true, "scale": 0.5})", Place::kDecoder, 32, 4, plain},
       {"softmax", R"({"alibi": true})", Place::kEncoder, 32, 4, plain},
       {"softmax", R"({"alibi": true, "rope": {}})", Place::kCross, 32, 4, plain},
-      {"softmax", R"({"relative_bias": {"buckets": 8, "max_distance": 20}, "scale": 1})", Place::kDecoder, 32, 4, biased},
-      {"softmax", R"({"relative_bias": {"buckets": 32, "max_distance": 128}, "head_dim": 40, "num_key_value_heads": 1})",
+      {"softmax", R"({"relative_bias": {"buckets": 8, "max_distance": 20}, "scale": 1})", Place::kDecoder, 32,
+       4, biased},
+      {"softmax",
+       R"({"relative_bias": {"buckets": 32, "max_distance": 128}, "head_dim": 40, "num_key_value_heads": 1})",
        Place::kEncoder, 48, 5, wide},
       {"softmax", R"({"window": 1})", Place::kDecoder, 32, 4, plain},
-      {"softmax", R"({"window": 130, "rope": {}, "num_key_value_heads": 2})", Place::kDecoder, 32, 4, grouped},
-      {"softmax", R"({"window": 12, "sinks": 4, "rope": {}, "num_key_value_heads": 2})", Place::kDecoder, 32, 4, grouped},
-      {"softmax", R"({"window": 150, "sinks": 130, "rope": {"layout": "interleaved"}})", Place::kDecoder, 32, 4, plain},
-      {"softmax", R"({"window": 12, "sinks": 4, "rope": {}, "sink_positions": "text"})", Place::kDecoder, 32, 4, plain},
+      {"softmax", R"({"window": 130, "rope": {}, "num_key_value_heads": 2})", Place::kDecoder, 32, 4,
+       grouped},
+      {"softmax", R"({"window": 12, "sinks": 4, "rope": {}, "num_key_value_heads": 2})", Place::kDecoder, 32,
+       4, grouped},
+      {"softmax", R"({"window": 150, "sinks": 130, "rope": {"layout": "interleaved"}})", Place::kDecoder, 32,
+       4, plain},
+      {"softmax", R"({"window": 12, "sinks": 4, "rope": {}, "sink_positions": "text"})", Place::kDecoder, 32,
+       4, plain},
       {"softmax", R"({"window": 40, "sinks": 3, "alibi": true})", Place::kDecoder, 32, 4, plain},
-      {"softmax", R"({"window": 40, "sinks": 3, "relative_bias": {"buckets": 8, "max_distance": 20}, "alibi": true})",
+      {"softmax",
+       R"({"window": 40, "sinks": 3, "relative_bias": {"buckets": 8, "max_distance": 20}, "alibi": true})",
        Place::kDecoder, 32, 4, biased},
   };
 }

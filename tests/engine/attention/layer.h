@@ -37,8 +37,12 @@ class Layer {
   }
 
   absl::StatusOr<std::unique_ptr<Attention>> New(const Json& options, const WeightScope& scope) const {
-    AttentionSetting setting{example_.width, example_.num_heads, example_.place == Place::kDecoder,
-                             example_.place == Place::kCross, precision_, "config.json: layers[0].attention"};
+    AttentionSetting setting{example_.width,
+                             example_.num_heads,
+                             example_.place == Place::kDecoder,
+                             example_.place == Place::kCross,
+                             precision_,
+                             "config.json: layers[0].attention"};
     JsonFields fields(options, setting.where);
     return NewAttention(setting, fields, scope);
   }
@@ -46,7 +50,9 @@ class Layer {
   const Attention& attention() const { return *attention_; }
   const AttentionExample& example() const { return example_; }
   const Json& options() const { return options_; }
-  const float* tensor(const std::string& name) const { return static_cast<const float*>(tensors_.at(name).data); }
+  const float* tensor(const std::string& name) const {
+    return static_cast<const float*>(tensors_.at(name).data);
+  }
   DType type() const { return ActivationType(precision_); }
   bool cross() const { return example_.place == Place::kCross; }
   bool causal() const { return example_.place == Place::kDecoder; }
@@ -66,14 +72,18 @@ class Passage {
  public:
   // The source of cross-attention has half the rows.
   Passage(const Layer& layer, int64_t n, int seed = 100)
-      : layer_(layer), n_(n), source_(layer.cross() ? (n + 1) / 2 : n), out_(layer.type(), n, layer.attention().out_width()) {
+      : layer_(layer),
+        n_(n),
+        source_(layer.cross() ? (n + 1) / 2 : n),
+        out_(layer.type(), n, layer.attention().out_width()) {
     for (const Product& product : layer.attention().products()) {
       const int64_t rows = product.of_source ? source_ : n;
       products_.push_back(OwnedRows::Random(layer.type(), rows, product.weight.dim(0), seed++));
     }
   }
 
-  // Rows [begin, end), tasks from the first or from the last. The first call of cross-attention brings all of the source.
+  // Rows [begin, end), tasks from the first or from the last. The first call of cross-attention brings all of
+  // the source.
   void Extend(AttentionRun& run, int64_t begin, int64_t end, bool backwards = false) {
     AttentionRows rows;
     rows.first = begin;
@@ -83,7 +93,8 @@ class Passage {
     std::vector<Rows> views;
     for (size_t p = 0; p < products_.size(); ++p) {
       const bool of_source = layer_.attention().products()[p].of_source;
-      views.push_back(of_source ? products_[p].rows().Slice(0, rows.source_count) : products_[p].rows().Slice(begin, rows.count));
+      views.push_back(of_source ? products_[p].rows().Slice(0, rows.source_count)
+                                : products_[p].rows().Slice(begin, rows.count));
     }
     rows.products = views.data();
     rows.out = out_.rows().Slice(begin, rows.count);

@@ -28,11 +28,14 @@ class OwnedRows {
     }
     return x;
   }
-  OwnedRows(const OwnedRows& other) : buffer_(other.buffer_), rows_(other.rows_) { rows_.data = buffer_.as<char>(); }
+  OwnedRows(const OwnedRows& other) : buffer_(other.buffer_), rows_(other.rows_) {
+    rows_.data = buffer_.as<char>();
+  }
 
   const Rows& rows() const { return rows_; }
   double At(int64_t r, int64_t c) const {
-    return rows_.dtype == DType::kF32 ? *static_cast<float*>(rows_.at(r, c)) : ToFloat(*static_cast<Bf16*>(rows_.at(r, c)));
+    return rows_.dtype == DType::kF32 ? *static_cast<float*>(rows_.at(r, c))
+                                      : ToFloat(*static_cast<Bf16*>(rows_.at(r, c)));
   }
   void Set(int64_t r, int64_t c, float value) {
     if (rows_.dtype == DType::kF32) {

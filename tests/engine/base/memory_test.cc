@@ -41,7 +41,8 @@ TEST(Buffer, WhatWasMovedFromIsEmpty) {
   EXPECT_EQ(a.size(), 100u);
 }
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // whose allocators end the process instead
+#if !defined(__SANITIZE_ADDRESS__) && \
+    !defined(__SANITIZE_THREAD__)  // whose allocators end the process instead
 TEST(Buffer, TooMuchIsBadAlloc) { EXPECT_THROW(Buffer(size_t{1} << 60), std::bad_alloc); }
 #endif
 

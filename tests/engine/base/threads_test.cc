@@ -85,7 +85,11 @@ TEST(Threads, ManyShortRegionsInARow) {
 TEST(Threads, WhatATaskThrowsReachesTheCaller) {
   for (int count : kCounts) {
     Threads threads(count);
-    EXPECT_THROW(threads.RunTasks(100, [](int64_t i, int) { if (i == 37) throw std::bad_alloc(); }), std::bad_alloc);
+    EXPECT_THROW(threads.RunTasks(100,
+                                  [](int64_t i, int) {
+                                    if (i == 37) throw std::bad_alloc();
+                                  }),
+                 std::bad_alloc);
     std::atomic<int> done = 0;  // and the threads are as good as before
     threads.RunTasks(10, [&](int64_t, int) { ++done; });
     EXPECT_EQ(done, 10);
@@ -140,7 +144,8 @@ TEST(Team, SharesAreDisjointCoverAllAndKeepTheGrain) {
 // A tree of /proc and /sys files, as one kind of machine has them.
 class Machine {
  public:
-  Machine() : root_(testing::TempDir() + "/" + testing::UnitTest::GetInstance()->current_test_info()->name()) {}
+  Machine()
+      : root_(testing::TempDir() + "/" + testing::UnitTest::GetInstance()->current_test_info()->name()) {}
   ~Machine() { std::filesystem::remove_all(root_); }
 
   Machine& With(const std::string& path, const std::string& text) {
@@ -162,12 +167,14 @@ TEST(AvailableCpus, IsAtLeastOneAndAtMostAllOfThem) {
 TEST(AvailableCpus, WithoutAQuotaThereIsNoLimit) {
   EXPECT_EQ(Machine().Cpus(), INT_MAX);
   EXPECT_EQ(
-      Machine().With("/proc/self/cgroup", "0::/\n").With("/sys/fs/cgroup/cpu.max", "max 100000\n").Cpus(), INT_MAX);
+      Machine().With("/proc/self/cgroup", "0::/\n").With("/sys/fs/cgroup/cpu.max", "max 100000\n").Cpus(),
+      INT_MAX);
 }
 
 TEST(AvailableCpus, ReadsTheQuotaOfCgroupV2RoundedUp) {
   EXPECT_EQ(
-      Machine().With("/proc/self/cgroup", "0::/\n").With("/sys/fs/cgroup/cpu.max", "150000 100000\n").Cpus(), 2);
+      Machine().With("/proc/self/cgroup", "0::/\n").With("/sys/fs/cgroup/cpu.max", "150000 100000\n").Cpus(),
+      2);
 }
 
 TEST(AvailableCpus, TheLeastQuotaOnTheWayUpCounts) {

@@ -23,7 +23,8 @@ TEST(Bf16, RoundsToNearestAndTiesToEven) {
 
 TEST(Bf16, KeepsNanAndInfinity) {
   EXPECT_TRUE(std::isnan(ToFloat(ToBf16(std::numeric_limits<float>::quiet_NaN()))));
-  EXPECT_TRUE(std::isnan(ToFloat(ToBf16(std::bit_cast<float>(0x7f800001u)))));  // its upper half alone is infinity
+  EXPECT_TRUE(
+      std::isnan(ToFloat(ToBf16(std::bit_cast<float>(0x7f800001u)))));  // its upper half alone is infinity
   EXPECT_TRUE(std::isinf(ToFloat(ToBf16(std::numeric_limits<float>::infinity()))));
 }
 
