@@ -15,6 +15,9 @@ constexpr int64_t kRowsOfATeamOfOne = 64;
 // Rows that the head answers at a time: bounds the memory of a large vocabulary's logits.
 constexpr int64_t kAnswerRows = 64;
 
+// Multiply-adds below which sharing the work among threads costs more than it saves: the caller does it alone.
+constexpr double kAlone = 1 << 20;
+
 void ScaleToLengthOne(float* x, int64_t n) {
   double sum = 0;
   for (int64_t i = 0; i < n; ++i) sum += static_cast<double>(x[i]) * x[i];
@@ -43,10 +46,9 @@ TransformerPass::TransformerPass(const Transformer& model, std::vector<Work>* ba
   }
   longest_first_.resize(shares_.size());
   std::iota(longest_first_.begin(), longest_first_.end(), 0);
-  std::stable_sort(longest_first_.begin(), longest_first_.end(), [&](int a, int b) {
-    auto cost = [&](const Share& s) { return s.count * (s.sequence->next() + s.count); };
-    return cost(shares_[a]) > cost(shares_[b]);
-  });
+  auto scores = [&](int s) { return shares_[s].count * (shares_[s].sequence->next() + shares_[s].count); };
+  std::stable_sort(longest_first_.begin(), longest_first_.end(), [&](int a, int b) { return scores(a) > scores(b); });
+  for (int s : longest_first_) score_count_ += static_cast<double>(scores(s));
   workspace_ = model.workspaces().Take(model.stack(), precision_, static_cast<int64_t>(ids_.size()),
                                        std::min<int64_t>(kAnswerRows, static_cast<int64_t>(answers_.size())),
                                        model.info().output_width);
@@ -75,9 +77,21 @@ RowBlock TransformerPass::Block(Team& team, int thread, int buffers, int64_t fir
   return {team, workspace_->scratch[thread], *workspace_->blocks[buffers], x.Rows(first, count)};
 }
 
-// Few rows: all threads are one team. Many: blocks of equal size, a multiple of the threads in number.
+// Multiply-adds of the next program, a row.
+double TransformerPass::ProgramCost() const {
+  const std::vector<Step>& steps = model_.stack().steps;
+  const Step& step = steps[step_ == 0 ? 0 : step_ - 1];  // layers are alike: its products stand for the next one's
+  return step.attention.multiply_adds() + (step.feed_forward ? step.feed_forward->feed_forward().multiply_adds() : 0);
+}
+
+// Little to do: the caller alone. Few rows: all threads are one team. Many: blocks of equal size, a multiple of the threads in number.
 void TransformerPass::RunProgram(Threads& threads) {
   int64_t rows = static_cast<int64_t>(ids_.size()), count = threads.count();
+  if (rows <= kMaxBlockRows && static_cast<double>(rows) * ProgramCost() <= kAlone) {
+    Team alone;
+    RowBlock block = Block(alone, 0, 0, 0, rows);
+    return Program(block, 0);
+  }
   if (rows <= std::min(kMaxBlockRows, kRowsOfATeamOfOne * count)) {
     threads.RunTeam([&](Team& team) {
       RowBlock block = Block(team, team.rank(), 0, 0, rows);
@@ -122,12 +136,16 @@ void TransformerPass::Attend(Threads& threads) {
   for (auto& run : fresh) run = attention.Start();
   std::vector<Rows> products = sublayer.Split(workspace_->products.rows());
   Rows attended = workspace_->attended.rows().Cols(0, attention.out_width());
-  threads.RunTasks(static_cast<int64_t>(shares_.size()) * attention.tasks(), [&](int64_t i, int thread) {
-    int s = longest_first_[i / attention.tasks()];
-    if (shares_[s].dropped) return;
-    AttentionRun& run = encoder ? *fresh[s] : shares_[s].sequence->run(step_);
-    AttendOne(shares_[s], run, products, attended, static_cast<int>(i % attention.tasks()), workspace_->scratch[thread]);
-  });
+  auto task = [&](int64_t i, int thread) {
+    int share = longest_first_[i / attention.tasks()];
+    if (shares_[share].dropped) return;
+    AttentionRun& run = encoder ? *fresh[share] : shares_[share].sequence->run(step_);
+    AttendOne(shares_[share], run, products, attended, static_cast<int>(i % attention.tasks()),
+              workspace_->scratch[thread]);
+  };
+  const int64_t tasks = static_cast<int64_t>(shares_.size()) * attention.tasks();
+  if (score_count_ * static_cast<double>(attention.out_width()) > kAlone) return threads.RunTasks(tasks, task);
+  for (int64_t i = 0; i < tasks; ++i) task(i, 0);
 }
 
 void TransformerPass::AttendOne(const Share& share, AttentionRun& run, const std::vector<Rows>& products,
@@ -161,14 +179,19 @@ void TransformerPass::Pool(Threads& threads) {
 
 void TransformerPass::AnswerAll(Threads& threads) {
   if (answers_.empty()) return;
-  threads.RunTeam([&](Team& team) {
+  auto answer = [&](Team& team) {
     for (int64_t first = 0; first < static_cast<int64_t>(answers_.size()); first += kAnswerRows) {
       int64_t count = std::min(kAnswerRows, static_cast<int64_t>(answers_.size()) - first);
       RowBlock block{team, workspace_->scratch[team.rank()], *workspace_->blocks[0],
                      workspace_->answers.First(count).As<float>()};
       AnswerBlock(block, first);
     }
-  });
+  };
+  const auto& weights = model_.head().weights;
+  const double cost = weights ? static_cast<double>(weights->in()) * static_cast<double>(weights->out()) : 0;
+  if (static_cast<double>(answers_.size()) * cost > kAlone) return threads.RunTeam(answer);
+  Team alone;
+  answer(alone);
 }
 
 // Gathers the rows, applies the final norm and the head, and lets each work read its own.

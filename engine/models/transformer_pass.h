@@ -33,6 +33,7 @@ class TransformerPass : public Pass {
   };
 
   void RunProgram(Threads& threads);
+  double ProgramCost() const;
   void Program(RowBlock& block, int64_t first) const;
   void Attend(Threads& threads);
   void AttendOne(const Share& share, AttentionRun& run, const std::vector<Rows>& products, const Rows& attended, int task,
@@ -47,6 +48,7 @@ class TransformerPass : public Pass {
   const Precision precision_;
   std::vector<Share> shares_;
   std::vector<int> longest_first_;   // shares by the cost of their attention
+  double score_count_ = 0;          // queries times keys, of all shares
   std::vector<int32_t> ids_;         // of all rows
   std::vector<int64_t> positions_;   // of all rows
   std::vector<Answer> answers_;

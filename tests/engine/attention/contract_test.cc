@@ -192,8 +192,8 @@ TEST_P(Contract, WorkGrowsAsTheCost) {
     Whole(layer_, n);
     return static_cast<double>(MicroKernel::Calls() - before);
   };
-  const double grown = work(8192) / work(2048);
-  const double declared = layer_.attention().Cost(8192) / layer_.attention().Cost(2048);
+  const double grown = work(4096) / work(1024);
+  const double declared = layer_.attention().Cost(4096) / layer_.attention().Cost(1024);
   EXPECT_GT(grown, declared * 0.75);
   EXPECT_LT(grown, declared * 1.25);
 }
