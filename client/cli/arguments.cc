@@ -120,7 +120,7 @@ absl::Status Arguments::TakeFlag(std::string_view word, const std::string* next,
   }
   const Entry* denied = name.starts_with("no") && equals == word.npos ? Find(name.substr(2)) : nullptr;
   if (denied != nullptr && denied->is_bool) return denied->set("false");
-  return Unknown(word.substr(0, equals), WithUnderscores(word.substr(word[1] == '-' ? 2 : 1, equals)));
+  return Unknown(word.substr(0, equals));
 }
 
 const Arguments::Entry* Arguments::Find(std::string_view name) const {
@@ -130,7 +130,8 @@ const Arguments::Entry* Arguments::Find(std::string_view name) const {
   return nullptr;
 }
 
-absl::Status Arguments::Unknown(std::string_view word, std::string_view name) const {
+absl::Status Arguments::Unknown(std::string_view word) const {
+  const std::string name = WithUnderscores(word.substr(std::min(word.size(), word.find_first_not_of('-'))));
   std::vector<std::string_view> names;
   for (const Entry& flag : flags_) names.push_back(flag.name);
   const std::string_view nearest = Nearest(name, names);

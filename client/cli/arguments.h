@@ -65,7 +65,7 @@ class Arguments {
   absl::Status TakeAll();
   absl::Status TakeFlag(std::string_view word, const std::string* next, bool* used_next);
   const Entry* Find(std::string_view name) const;
-  absl::Status Unknown(std::string_view word, std::string_view name) const;
+  absl::Status Unknown(std::string_view word) const;
   std::string Help() const;
 
   std::string command_, usage_, summary_;

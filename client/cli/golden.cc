@@ -1,5 +1,5 @@
-// heed golden: compares the engine with golden cases. A folder holds a model's cases (config.json), a tokenizer's
-// (tokenizer.json) or sampling's; what is none of them, or cannot be run, is a failure.
+// heed golden: compares the engine with golden cases. A folder holds a model's cases (config.json), a
+// tokenizer's (tokenizer.json) or sampling's; what is none of them, or cannot be run, is a failure.
 #include <filesystem>
 
 #include "absl/strings/str_format.h"
@@ -16,18 +16,21 @@ struct Totals {
   int folders = 0, cases = 0, failures = 0;
 };
 
-// A line a case: its name, how many ways it was run, the largest difference; and what is wrong with it, if anything.
-void Print(const std::string& folder, const std::vector<GoldenResult>& results, Totals& totals, Terminal& terminal) {
+// A line a case: its name, how many ways it was run, the largest difference; and what is wrong with it, if
+// anything.
+void Print(const std::string& folder, const std::vector<GoldenResult>& results, Totals& totals,
+           Terminal& terminal) {
   for (const GoldenResult& result : results) {
     ++totals.cases;
     totals.failures += !result.problem.empty();
-    terminal.out << absl::StrFormat("%s %s: %d ways, largest difference %.2e (%.2f %% RMS)%s%s\n", folder, result.name,
-                                    result.ways, result.largest, 100 * result.rms, result.problem.empty() ? "" : "  FAILED ",
-                                    result.problem);
+    terminal.out << absl::StrFormat("%s %s: %d ways, largest difference %.2e (%.2f %% RMS)%s%s\n", folder,
+                                    result.name, result.ways, result.largest, 100 * result.rms,
+                                    result.problem.empty() ? "" : "  FAILED ", result.problem);
   }
 }
 
-absl::StatusOr<std::vector<GoldenResult>> Check(const std::string& folder, Precision precision, Threads& threads) {
+absl::StatusOr<std::vector<GoldenResult>> Check(const std::string& folder, Precision precision,
+                                                Threads& threads) {
   namespace fs = std::filesystem;
   if (fs::exists(folder + "/config.json")) return CheckModelCases(folder, precision, threads);
   if (fs::exists(folder + "/tokenizer.json")) return CheckTokenizerCases(folder);
@@ -63,7 +66,8 @@ int Golden(Arguments& arguments, Terminal& terminal) {
       terminal.out << folder << ": FAILED " << results.status().message() << "\n";
     }
   }
-  terminal.out << totals.folders << " folders, " << totals.cases << " cases, " << totals.failures << " failed\n";
+  terminal.out << totals.folders << " folders, " << totals.cases << " cases, " << totals.failures
+               << " failed\n";
   return Finish(terminal, totals.failures == 0 ? kDone : kFailed);
 }
 

@@ -10,7 +10,8 @@ absl::StatusOr<Embedding> Embedding::Load(const WeightScope& scope, const Embedd
   embedding.options_ = options;
   ASSIGN_OR_RETURN(embedding.tokens_, scope.Get("embed.tokens.weight", {options.vocab_size, options.width}));
   if (options.positions == Positions::kLearned) {
-    ASSIGN_OR_RETURN(embedding.positions_, scope.Get("embed.positions.weight", {options.max_positions, options.width}));
+    ASSIGN_OR_RETURN(embedding.positions_,
+                     scope.Get("embed.positions.weight", {options.max_positions, options.width}));
   }
   if (options.positions == Positions::kSinusoidal) {
     for (int64_t i = 0; i < options.width; i += 2) {
@@ -20,7 +21,8 @@ absl::StatusOr<Embedding> Embedding::Load(const WeightScope& scope, const Embedd
   return embedding;
 }
 
-void Embedding::Apply(std::span<const int32_t> ids, std::span<const int64_t> positions, Matrix<float> x) const {
+void Embedding::Apply(std::span<const int32_t> ids, std::span<const int64_t> positions,
+                      Matrix<float> x) const {
   std::vector<float> learned(options_.positions == Positions::kLearned ? x.cols : 0);
   for (int64_t r = 0; r < x.rows; ++r) {
     float* to = x.row(r);

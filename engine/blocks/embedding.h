@@ -22,11 +22,12 @@ struct EmbeddingOptions {
   int64_t max_positions = 0;  // rows of the learned table
 };
 
-// x = scale * tokens[id] + positions[p]. Sinusoidal positions (Vaswani et al. 2017) are interleaved: even columns sine, odd
-// columns cosine of p / 10000^(2i/width). Const and thread-safe.
+// x = scale * tokens[id] + positions[p]. Sinusoidal positions (Vaswani et al. 2017) are interleaved: even
+// columns sine, odd columns cosine of p / 10000^(2i/width). Const and thread-safe.
 class Embedding {
  public:
-  // scope/embed.tokens.weight [vocab_size, width], scope/embed.positions.weight [max_positions, width] if learned.
+  // scope/embed.tokens.weight [vocab_size, width], scope/embed.positions.weight [max_positions, width] if
+  // learned.
   static absl::StatusOr<Embedding> Load(const WeightScope& scope, const EmbeddingOptions& options);
 
   // Ids below vocab_size, positions below max_positions.

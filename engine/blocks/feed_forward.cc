@@ -41,8 +41,9 @@ absl::StatusOr<HiddenAct> ParseHiddenAct(const std::string& name) {
   return Invalid("hidden_act '", name, "' is none of relu, gelu, gelu_new, silu, swiglu, geglu, reglu");
 }
 
-absl::StatusOr<std::unique_ptr<FeedForward>> NewDenseFeedForward(const WeightScope& scope, int64_t width, int64_t hidden,
-                                                                HiddenAct act, Precision precision) {
+absl::StatusOr<std::unique_ptr<FeedForward>> NewDenseFeedForward(const WeightScope& scope, int64_t width,
+                                                                 int64_t hidden, HiddenAct act,
+                                                                 Precision precision) {
   ASSIGN_OR_RETURN(Product up, LoadProduct(scope, "up", hidden, width));
   ASSIGN_OR_RETURN(Product down, LoadProduct(scope, "down", width, hidden));
   PackedWeights first;
@@ -52,8 +53,8 @@ absl::StatusOr<std::unique_ptr<FeedForward>> NewDenseFeedForward(const WeightSco
   } else {
     first = PackedWeights::Pack({{up.weight, up.bias}}, precision);
   }
-  return std::make_unique<DenseFeedForward>(std::move(first), PackedWeights::Pack({{down.weight, down.bias}}, precision),
-                                            act.activation);
+  return std::make_unique<DenseFeedForward>(
+      std::move(first), PackedWeights::Pack({{down.weight, down.bias}}, precision), act.activation);
 }
 
 }  // namespace heed

@@ -15,10 +15,11 @@ namespace heed {
 class FeedForward {
  public:
   virtual ~FeedForward() = default;
-  // The block's rows through the network; the last product ends in `out`. Shares its work among the block's team.
+  // The block's rows through the network; the last product ends in `out`. Shares its work among the block's
+  // team.
   virtual void Run(RowBlock& block, const Rows& in, const Epilogue& out) const = 0;
 
-  int64_t hidden() const { return hidden_; }              // width of the rows it needs in BlockBuffers::hidden
+  int64_t hidden() const { return hidden_; }  // width of the rows it needs in BlockBuffers::hidden
   int64_t weight_bytes() const { return weight_bytes_; }
   double multiply_adds() const { return multiply_adds_; }  // a row
 
@@ -37,8 +38,9 @@ struct HiddenAct {
 absl::StatusOr<HiddenAct> ParseHiddenAct(const std::string& name);
 
 // Two products with an activation between: scope/{up, gate (if gated), down}.{weight, bias where present}.
-absl::StatusOr<std::unique_ptr<FeedForward>> NewDenseFeedForward(const WeightScope& scope, int64_t width, int64_t hidden,
-                                                                HiddenAct act, Precision precision);
+absl::StatusOr<std::unique_ptr<FeedForward>> NewDenseFeedForward(const WeightScope& scope, int64_t width,
+                                                                 int64_t hidden, HiddenAct act,
+                                                                 Precision precision);
 
 }  // namespace heed
 

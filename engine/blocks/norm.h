@@ -10,8 +10,8 @@
 
 namespace heed {
 
-// kPre: x + f(norm(x)) (Xiong et al. 2020); kPost: norm(x + f(x)) (Vaswani et al. 2017); kResPost: x + norm(f(x))
-// (Liu et al. 2022, Swin V2).
+// kPre: x + f(norm(x)) (Xiong et al. 2020); kPost: norm(x + f(x)) (Vaswani et al. 2017); kResPost: x +
+// norm(f(x)) (Liu et al. 2022, Swin V2).
 enum class NormPlacement { kPre, kPost, kResPost };
 
 enum class NormType { kLayer, kRms };

@@ -28,7 +28,8 @@ BlockBuffers::BlockBuffers(const BlockWidths& widths, Precision precision) {
 }
 
 int64_t BlockBuffers::bytes() const {
-  return input.bytes() + hidden.bytes() + result.bytes() + quantized.bytes() + static_cast<int64_t>(scales.size());
+  return input.bytes() + hidden.bytes() + result.bytes() + quantized.bytes() +
+         static_cast<int64_t>(scales.size());
 }
 
 void Linear(RowBlock& block, const Rows& in, const PackedWeights& weights, const Epilogue& epilogue) {

@@ -1,7 +1,8 @@
-// What a row program works in. All of a Transformer but attention is row-wise, so between two attentions everything
-// (output projection, residual, norm, feed-forward, norm, the next projections) runs back to back on a block of rows
-// while the block is in the cache. The same program text runs as a team of one on many blocks, or as one team of all
-// threads on few rows: every operation here shares its work among the team and ends with a barrier.
+// What a row program works in. All of a Transformer but attention is row-wise, so between two attentions
+// everything (output projection, residual, norm, feed-forward, norm, the next projections) runs back to back
+// on a block of rows while the block is in the cache. The same program text runs as a team of one on many
+// blocks, or as one team of all threads on few rows: every operation here shares its work among the team and
+// ends with a barrier.
 #ifndef HEED_ENGINE_BLOCKS_ROW_BLOCK_H_
 #define HEED_ENGINE_BLOCKS_ROW_BLOCK_H_
 
@@ -14,11 +15,12 @@
 
 namespace heed {
 
-// The most rows of a block: large enough that a weight panel is read often enough, small enough for the cache.
+// The most rows of a block: large enough that a weight panel is read often enough, small enough for the
+// cache.
 inline constexpr int64_t kMaxBlockRows = 192;
 
-// Numbers from one row to the next: whole cache lines, and not a multiple of 2 KiB, where rows would fight for the same
-// sets of the cache.
+// Numbers from one row to the next: whole cache lines, and not a multiple of 2 KiB, where rows would fight
+// for the same sets of the cache.
 int64_t RowStride(int64_t cols, DType dtype);
 
 // A buffer of rows with room for the micro-kernel's rounding.

@@ -5,7 +5,8 @@
 
 namespace heed {
 
-absl::StatusOr<Residual> Residual::Load(const WeightScope& norm_scope, int64_t width, const NormOptions& options) {
+absl::StatusOr<Residual> Residual::Load(const WeightScope& norm_scope, int64_t width,
+                                        const NormOptions& options) {
   Residual residual;
   residual.placement_ = options.placement;
   ASSIGN_OR_RETURN(residual.norm_, Norm::Load(norm_scope, width, options));
@@ -45,7 +46,8 @@ void Residual::Close(RowBlock& block, absl::FunctionRef<void(const Epilogue&)> f
   });
 }
 
-absl::StatusOr<AttentionSublayer> AttentionSublayer::Load(std::unique_ptr<Attention> attention, const WeightScope& scope,
+absl::StatusOr<AttentionSublayer> AttentionSublayer::Load(std::unique_ptr<Attention> attention,
+                                                          const WeightScope& scope,
                                                           const WeightScope& norm_scope, int64_t width,
                                                           const NormOptions& norm, Precision precision) {
   AttentionSublayer sublayer;
@@ -70,13 +72,15 @@ void AttentionSublayer::Close(RowBlock& block, const Rows& attended) const {
 std::vector<Rows> AttentionSublayer::Split(const Rows& products) const {
   std::vector<Rows> split;
   for (size_t p = 0; p < attention_->products().size(); ++p) {
-    split.push_back(products.Cols(products_.offset(static_cast<int>(p)), attention_->products()[p].weight.dim(0)));
+    split.push_back(
+        products.Cols(products_.offset(static_cast<int>(p)), attention_->products()[p].weight.dim(0)));
   }
   return split;
 }
 
 double AttentionSublayer::multiply_adds() const {
-  return static_cast<double>(products_.in()) * products_.out() + static_cast<double>(output_.in()) * output_.out();
+  return static_cast<double>(products_.in()) * products_.out() +
+         static_cast<double>(output_.in()) * output_.out();
 }
 
 absl::StatusOr<FeedForwardSublayer> FeedForwardSublayer::Load(std::unique_ptr<FeedForward> feed_forward,

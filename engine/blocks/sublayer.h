@@ -1,5 +1,5 @@
-// The two halves of a Transformer layer as row programs: Open() makes what a sublayer reads, Close() brings its result
-// back into the residual stream, as the norm's placement says.
+// The two halves of a Transformer layer as row programs: Open() makes what a sublayer reads, Close() brings
+// its result back into the residual stream, as the norm's placement says.
 #ifndef HEED_ENGINE_BLOCKS_SUBLAYER_H_
 #define HEED_ENGINE_BLOCKS_SUBLAYER_H_
 
@@ -19,7 +19,8 @@ namespace heed {
 // A residual connection with its norm.
 class Residual {
  public:
-  static absl::StatusOr<Residual> Load(const WeightScope& norm_scope, int64_t width, const NormOptions& options);
+  static absl::StatusOr<Residual> Load(const WeightScope& norm_scope, int64_t width,
+                                       const NormOptions& options);
 
   // What the sublayer reads: norm(x) with kPre, else x; in the activation type.
   Rows Open(RowBlock& block) const;
@@ -35,11 +36,12 @@ class Residual {
 class AttentionSublayer {
  public:
   // Tensors: norm_scope/{weight,bias}; scope/{o and the variant's own}.
-  static absl::StatusOr<AttentionSublayer> Load(std::unique_ptr<Attention> attention, const WeightScope& scope,
-                                                const WeightScope& norm_scope, int64_t width, const NormOptions& norm,
-                                                Precision precision);
+  static absl::StatusOr<AttentionSublayer> Load(std::unique_ptr<Attention> attention,
+                                                const WeightScope& scope, const WeightScope& norm_scope,
+                                                int64_t width, const NormOptions& norm, Precision precision);
 
-  // Before the attention: norm, then all products of the input side by side into `products` [rows, products_width].
+  // Before the attention: norm, then all products of the input side by side into `products` [rows,
+  // products_width].
   void Open(RowBlock& block, const Rows& products) const;
   // After it: o(attended) into the residual stream. attended [rows, attention().out_width()].
   void Close(RowBlock& block, const Rows& attended) const;
@@ -60,8 +62,9 @@ class AttentionSublayer {
 // A feed-forward with its residual. Const and thread-safe.
 class FeedForwardSublayer {
  public:
-  static absl::StatusOr<FeedForwardSublayer> Load(std::unique_ptr<FeedForward> feed_forward, const WeightScope& norm_scope,
-                                                  int64_t width, const NormOptions& norm);
+  static absl::StatusOr<FeedForwardSublayer> Load(std::unique_ptr<FeedForward> feed_forward,
+                                                  const WeightScope& norm_scope, int64_t width,
+                                                  const NormOptions& norm);
   void Run(RowBlock& block) const;
   const FeedForward& feed_forward() const { return *feed_forward_; }
 

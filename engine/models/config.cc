@@ -13,21 +13,25 @@ constexpr int64_t kMaxLayers = 1024;
 constexpr int64_t kMaxPositions = int64_t{1} << 31;
 constexpr int64_t kMaxLabels = 1 << 20;
 
-// Written by Hugging Face's tools or repeated from elsewhere; no number depends on them. Whether biases and a head of its
-// own are there, the weights' file says.
-constexpr const char* kWithoutEffect[] = {"architectures", "transformers_version", "torch_dtype", "dtype", "_name_or_path",
-                                          "attention_bias", "tie_word_embeddings", "label2id", "decoder_start_token_id"};
+// Written by Hugging Face's tools or repeated from elsewhere; no number depends on them. Whether biases and a
+// head of its own are there, the weights' file says.
+constexpr const char* kWithoutEffect[] = {
+    "architectures",         "transformers_version", "torch_dtype",         "dtype",
+    "_name_or_path",         "attention_bias",       "tie_word_embeddings", "label2id",
+    "decoder_start_token_id"};
 
 void ReadShape(JsonFields& fields, ModelConfig& config) {
   std::string architecture = fields.Choice("architecture", {"encoder", "decoder", "encoder-decoder"});
   if (!fields.Has("architecture")) fields.Fail("architecture is missing");
-  if (architecture == "encoder-decoder") fields.Fail("architecture: encoder-decoder models are not served by this version");
+  if (architecture == "encoder-decoder")
+    fields.Fail("architecture: encoder-decoder models are not served by this version");
   config.architecture = architecture == "decoder" ? Architecture::kDecoder : Architecture::kEncoder;
   config.vocab_size = fields.RequiredInt("vocab_size", 1, kMaxVocabulary);
   config.width = fields.RequiredInt("hidden_size", 1, kMaxWidth);
   config.num_heads = static_cast<int>(fields.RequiredInt("num_attention_heads", 1, config.width));
   config.intermediate_size = fields.Int("intermediate_size", 0, 1, 16 * kMaxWidth);
-  if (fields.Has("reversible") && fields.Bool("reversible", false)) fields.Fail("reversible: not served by this version");
+  if (fields.Has("reversible") && fields.Bool("reversible", false))
+    fields.Fail("reversible: not served by this version");
   if (fields.Int("extra_global_tokens", 0, 0, kMaxPositions) > 0) {
     fields.Fail("extra_global_tokens: not served by this version");
   }
@@ -38,7 +42,8 @@ void ReadNorm(JsonFields& fields, ModelConfig& config) {
   config.norm.placement = placement == "pre"    ? NormPlacement::kPre
                           : placement == "post" ? NormPlacement::kPost
                                                 : NormPlacement::kResPost;
-  config.norm.type = fields.Choice("norm_type", {"layer", "rms"}) == "rms" ? NormType::kRms : NormType::kLayer;
+  config.norm.type =
+      fields.Choice("norm_type", {"layer", "rms"}) == "rms" ? NormType::kRms : NormType::kLayer;
   config.norm.eps = static_cast<float>(fields.Number("layer_norm_eps", 1e-5, 0, 1));
 }
 
@@ -68,11 +73,11 @@ void ReadHead(JsonFields& fields, ModelConfig& config) {
   bool labelled = head == "classification" || head == "token_classification";
   if (labelled) config.num_labels = fields.RequiredInt("num_labels", 1, kMaxLabels);
   fields.Ignore("num_labels");
-  config.head = head == "lm"                                       ? Head::kLanguageModel
-                : head == "classification"                         ? Head::kClassification
-                : head == "token_classification"                   ? Head::kTokenClassification
-                : config.pooling != Pooling::kNone                 ? Head::kEmbedding
-                                                                   : Head::kNone;
+  config.head = head == "lm"                       ? Head::kLanguageModel
+                : head == "classification"         ? Head::kClassification
+                : head == "token_classification"   ? Head::kTokenClassification
+                : config.pooling != Pooling::kNone ? Head::kEmbedding
+                                                   : Head::kNone;
   if (head == "classification" && config.pooling == Pooling::kNone) config.pooling = Pooling::kFirst;
   if (head == "lm" || head == "token_classification") config.pooling = Pooling::kNone;
 }
@@ -100,8 +105,9 @@ void ReadLabels(JsonFields& fields, ModelConfig& config) {
     if (named && !names[key].is_string()) return fields.Fail(Cat("id2label.", key, " is not a string"));
     config.labels.push_back(named ? names[key].get<std::string>() : Cat("LABEL_", i));
   }
-  config.multi_label = fields.Choice("problem_type", {"single_label_classification", "multi_label_classification"}) ==
-                       "multi_label_classification";
+  config.multi_label =
+      fields.Choice("problem_type", {"single_label_classification", "multi_label_classification"}) ==
+      "multi_label_classification";
 }
 
 LayerConfig ReadLayer(const Json& json, const std::string& where, JsonFields& fields) {
@@ -142,8 +148,10 @@ absl::StatusOr<ModelConfig> ParseModelConfig(const Json& json) {
   for (const char* key : kWithoutEffect) fields.Ignore(key);
   ReadShape(fields, config);
   absl::StatusOr<HiddenAct> act = ParseHiddenAct(fields.String("hidden_act", "gelu"));
-  if (act.ok()) config.act = *act;
-  else fields.Fail(std::string(act.status().message()));
+  if (act.ok())
+    config.act = *act;
+  else
+    fields.Fail(std::string(act.status().message()));
   ReadNorm(fields, config);
   ReadEmbedding(fields, config);
   ReadLayers(fields, config);

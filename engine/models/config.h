@@ -1,5 +1,5 @@
-// config.json of the native format ("model_type": "heed"): any attention in any layer. The keys follow Hugging Face where
-// it has one; the meaning of each is defined by the project's oracle.
+// config.json of the native format ("model_type": "heed"): any attention in any layer. The keys follow
+// Hugging Face where it has one; the meaning of each is defined by the project's oracle.
 #ifndef HEED_ENGINE_MODELS_CONFIG_H_
 #define HEED_ENGINE_MODELS_CONFIG_H_
 
@@ -19,7 +19,7 @@ namespace heed {
 enum class Pooling { kNone, kFirst, kMean, kLast };
 
 struct LayerConfig {
-  Json attention;       // {"type", options}, read by the variant
+  Json attention;  // {"type", options}, read by the variant
   std::string ffn = "dense";
 };
 
@@ -33,7 +33,7 @@ struct ModelConfig {
   NormOptions norm;
   float embedding_scale = 1;
   Positions positions = Positions::kNone;
-  int64_t max_positions = 0;      // max_position_embeddings; 0 = no limit
+  int64_t max_positions = 0;  // max_position_embeddings; 0 = no limit
   std::vector<LayerConfig> layers;
   Head head = Head::kNone;
   Pooling pooling = Pooling::kNone;

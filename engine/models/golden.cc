@@ -141,8 +141,10 @@ class Comparison {
     result_.largest = std::max(result_.largest, largest);
     result_.rms = std::max(result_.rms, rms);
     GoldenBound bound = BoundOf(precision_);
-    bool within = precision_ == Precision::kF32 ? beyond <= 0 : rms <= bound.rms && largest <= bound.largest * unit;
-    if (!within) Problem(Cat(way, ": differs by up to ", largest, ", root mean square ", rms, " of the output's"));
+    bool within =
+        precision_ == Precision::kF32 ? beyond <= 0 : rms <= bound.rms && largest <= bound.largest * unit;
+    if (!within)
+      Problem(Cat(way, ": differs by up to ", largest, ", root mean square ", rms, " of the output's"));
   }
 
   // Bit for bit.
@@ -169,7 +171,8 @@ void SaveAndRestore(const Model& model, std::unique_ptr<Sequence>& sequence) {
   sequence->Archive(restoring);
 }
 
-void CheckDecoder(const Model& model, const Case& c, const Output& whole, Comparison& comparison, Threads& threads) {
+void CheckDecoder(const Model& model, const Case& c, const Output& whole, Comparison& comparison,
+                  Threads& threads) {
   comparison.Same("in chunks of 128", whole, InPieces(model, c.input, kGrid, threads));
   if (model.info().decode != DecodeClass::kExact) return;
   auto clone = [](std::unique_ptr<Sequence>& s) { s = s->Clone(); };
@@ -177,7 +180,8 @@ void CheckDecoder(const Model& model, const Case& c, const Output& whole, Compar
   comparison.Add("in pieces of 7", c.expected, InPieces(model, c.input, 7, threads));
   Output steps = InPieces(model, c.input, 1, threads);
   comparison.Add("token by token", c.expected, steps);
-  comparison.Same("token by token, each from a clone (as token by token)", steps, InPieces(model, c.input, 1, threads, clone));
+  comparison.Same("token by token, each from a clone (as token by token)", steps,
+                  InPieces(model, c.input, 1, threads, clone));
   comparison.Same("saved and restored between tokens (as token by token)", steps,
                   InPieces(model, c.input, 1, threads, restore));
 }
@@ -189,7 +193,8 @@ GoldenBound BoundOf(Precision precision) {
   return {.rms = 0.10, .largest = 0.50};  // measured on the cases of the tree: 0.087 and 0.38 at most
 }
 
-absl::StatusOr<std::vector<GoldenResult>> CheckModelCases(const std::string& folder, Precision precision, Threads& threads) {
+absl::StatusOr<std::vector<GoldenResult>> CheckModelCases(const std::string& folder, Precision precision,
+                                                          Threads& threads) {
   ASSIGN_OR_RETURN(std::unique_ptr<const Model> model, LoadModel(folder, {.precision = precision}));
   ASSIGN_OR_RETURN(std::unique_ptr<Weights> file, Weights::LoadFile(folder + "/cases.safetensors"));
   ASSIGN_OR_RETURN(std::vector<Case> cases, ReadCases(*file, model->info().vocab_size));
@@ -202,14 +207,16 @@ absl::StatusOr<std::vector<GoldenResult>> CheckModelCases(const std::string& fol
       Output whole = InPieces(*model, c.input, static_cast<int64_t>(c.input.size()), threads);
       comparison.Add("whole", c.expected, whole);
       comparison.Same("in a batch with all cases", whole, together[c.name]);
-      bool pooled = c.expected.size() == static_cast<size_t>(model->info().output_width) && c.input.size() > 1;
+      bool pooled =
+          c.expected.size() == static_cast<size_t>(model->info().output_width) && c.input.size() > 1;
       if (model->info().architecture == Architecture::kDecoder && !pooled) {
         CheckDecoder(*model, c, whole, comparison, threads);
       }
     }
     if (!c.greedy.empty() && precision == Precision::kF32) {
       ++results.back().ways;
-      if (Greedy(*model, c.input, c.greedy.size(), threads) != c.greedy) comparison.Problem("greedy: other tokens");
+      if (Greedy(*model, c.input, c.greedy.size(), threads) != c.greedy)
+        comparison.Problem("greedy: other tokens");
     }
   }
   return results;

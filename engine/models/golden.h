@@ -1,6 +1,6 @@
-// Golden cases of models: FOLDER/{config.json, model.safetensors, cases.safetensors}, compared with the engine every way a
-// model's type allows: the whole sequence at once, in chunks, in small pieces, token by token, in a batch with all other
-// cases, from a clone, and saved and restored midway.
+// Golden cases of models: FOLDER/{config.json, model.safetensors, cases.safetensors}, compared with the
+// engine every way a model's type allows: the whole sequence at once, in chunks, in small pieces, token by
+// token, in a batch with all other cases, from a clone, and saved and restored midway.
 #ifndef HEED_ENGINE_MODELS_GOLDEN_H_
 #define HEED_ENGINE_MODELS_GOLDEN_H_
 
@@ -14,15 +14,17 @@
 
 namespace heed {
 
-// The bound of agreement: f32, every number within 1e-4 + 1e-4 * |expected|. bf16 and int8: the difference's root mean
-// square and its largest, as shares of the expected output's root mean square.
+// The bound of agreement: f32, every number within 1e-4 + 1e-4 * |expected|. bf16 and int8: the difference's
+// root mean square and its largest, as shares of the expected output's root mean square.
 struct GoldenBound {
   double rms = 0, largest = 0;
 };
 GoldenBound BoundOf(Precision precision);
 
-// All cases of a folder. An error if the folder cannot be read or served; a case that cannot be run is a problem of it.
-absl::StatusOr<std::vector<GoldenResult>> CheckModelCases(const std::string& folder, Precision precision, Threads& threads);
+// All cases of a folder. An error if the folder cannot be read or served; a case that cannot be run is a
+// problem of it.
+absl::StatusOr<std::vector<GoldenResult>> CheckModelCases(const std::string& folder, Precision precision,
+                                                          Threads& threads);
 
 }  // namespace heed
 

@@ -11,13 +11,15 @@ namespace heed {
 
 constexpr int64_t kMaxConfigBytes = 4 << 20;
 
-absl::StatusOr<std::unique_ptr<const Model>> LoadModel(const std::string& folder, const LoadOptions& options) {
+absl::StatusOr<std::unique_ptr<const Model>> LoadModel(const std::string& folder,
+                                                       const LoadOptions& options) {
   ASSIGN_OR_RETURN(std::string text, ReadFile(folder, "config.json", kMaxConfigBytes));
   ASSIGN_OR_RETURN(Json config, ParseJson(text, "config.json"));
   if (!config.is_object()) return Invalid("config.json is not an object");
   auto type = config.find("model_type");
   if (type == config.end() || !type->is_string()) return Invalid("config.json: model_type is missing");
-  if (*type != "heed") return Invalid("config.json: model_type '", type->get<std::string>(), "' is not served; \"heed\" is");
+  if (*type != "heed")
+    return Invalid("config.json: model_type '", type->get<std::string>(), "' is not served; \"heed\" is");
   ASSIGN_OR_RETURN(std::unique_ptr<Weights> weights, Weights::Load(folder));
   return NewNativeModel(config, std::move(weights), options);
 }

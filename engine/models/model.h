@@ -2,10 +2,11 @@
 //
 //   std::unique_ptr<Sequence> s = model->Start();
 //   std::unique_ptr<Pass> pass = model->Begin(works);   // a batch: one Work for each sequence
-//   while (pass->Advance(threads)) {}                   // a layer at a time; stop anywhere and nothing is left behind
+//   while (pass->Advance(threads)) {}                   // a layer at a time; stop anywhere and nothing is
+//   left behind
 //
-// A batch is rows end to end: prompts, chunks of prompts and single decode steps mix freely, nothing is padded, and a
-// sequence's results are the same bits whatever else is in the batch.
+// A batch is rows end to end: prompts, chunks of prompts and single decode steps mix freely, nothing is
+// padded, and a sequence's results are the same bits whatever else is in the batch.
 #ifndef HEED_ENGINE_MODELS_MODEL_H_
 #define HEED_ENGINE_MODELS_MODEL_H_
 
@@ -27,37 +28,39 @@ namespace heed {
 class Sequence {
  public:
   virtual ~Sequence() = default;
-  virtual std::unique_ptr<Sequence> Clone() const = 0;   // a fork: both go on independently
-  virtual void Archive(StateArchive& archive) = 0;       // measures, saves, restores
-  int64_t tokens() const { return tokens_; }             // taken in so far
+  virtual std::unique_ptr<Sequence> Clone() const = 0;  // a fork: both go on independently
+  virtual void Archive(StateArchive& archive) = 0;      // measures, saves, restores
+  int64_t tokens() const { return tokens_; }            // taken in so far
  protected:
   int64_t tokens_ = 0;
 };
 
 // One sequence's share of a batch.
 struct Work {
-  Sequence* sequence = nullptr;        // no other Work of the batch names it
-  std::vector<int32_t> tokens;         // its next rows; at least 1. Ids are within the vocabulary
-  // More rows of this sequence will come in a later pass (a chunk of a prompt). Then tokens() + rows must be a multiple of
-  // kGrid, and encoders refuse it. A pooled head answers only with the last rows.
+  Sequence* sequence = nullptr;  // no other Work of the batch names it
+  std::vector<int32_t> tokens;   // its next rows; at least 1. Ids are within the vocabulary
+  // More rows of this sequence will come in a later pass (a chunk of a prompt). Then tokens() + rows must be
+  // a multiple of kGrid, and encoders refuse it. A pooled head answers only with the last rows.
   bool more = false;
-  // Which of `tokens` an answer is wanted for, ascending: {n - 1} to go on generating, all of them to score. A pooled
-  // head gives one answer, index 0, if this is not empty.
+  // Which of `tokens` an answer is wanted for, ascending: {n - 1} to go on generating, all of them to score.
+  // A pooled head gives one answer, index 0, if this is not empty.
   std::vector<int32_t> wanted;
-  // Called for each wanted row with what the head gives ([output_width] floats: logits, scores of labels, a vector), in
-  // ascending order, from some engine thread, never two calls of one Work at a time. Must not throw or block.
+  // Called for each wanted row with what the head gives ([output_width] floats: logits, scores of labels, a
+  // vector), in ascending order, from some engine thread, never two calls of one Work at a time. Must not
+  // throw or block.
   std::function<void(int32_t row, std::span<const float> output)> read;
 };
 
-// One batch's way through one model. Holds its own buffers; not thread-safe. The works and sequences must outlive it.
+// One batch's way through one model. Holds its own buffers; not thread-safe. The works and sequences must
+// outlive it.
 class Pass {
  public:
   virtual ~Pass() = default;
-  // Goes on by one layer. False when the pass is done and every wanted row was read. After an exception the sequences of
-  // the batch are in an undefined state: drop them.
+  // Goes on by one layer. False when the pass is done and every wanted row was read. After an exception the
+  // sequences of the batch are in an undefined state: drop them.
   virtual bool Advance(Threads& threads) = 0;
-  // Nobody waits for works[i] any more: no more attention is computed for it, nothing is read. Its sequence is undefined
-  // from here on. Between two Advance() only.
+  // Nobody waits for works[i] any more: no more attention is computed for it, nothing is read. Its sequence
+  // is undefined from here on. Between two Advance() only.
   virtual void Drop(int i) = 0;
 };
 
@@ -68,21 +71,21 @@ enum class Architecture { kEncoder, kDecoder, kEncoderDecoder };
 struct ModelInfo {
   Architecture architecture = Architecture::kEncoder;
   Head head = Head::kNone;
-  std::string attention;                // the types of its layers joined by '+': "full", "full+softmax"
+  std::string attention;  // the types of its layers joined by '+': "full", "full+softmax"
   int64_t width = 0;
   int layers = 0;
   int64_t vocab_size = 0;
-  int64_t output_width = 0;             // floats in an answer: vocab_size, num_labels or width
-  int64_t max_tokens = 0;               // the longest sequence; 0 = no limit of its own
+  int64_t output_width = 0;  // floats in an answer: vocab_size, num_labels or width
+  int64_t max_tokens = 0;    // the longest sequence; 0 = no limit of its own
   DecodeClass decode = DecodeClass::kNone;
-  std::vector<std::string> labels;      // id2label, "LABEL_0" ... where the file names none; classification heads
-  bool multi_label = false;             // scores are sigmoids, not a softmax
+  std::vector<std::string> labels;  // id2label, "LABEL_0" ... where the file names none; classification heads
+  bool multi_label = false;         // scores are sigmoids, not a softmax
   std::vector<int32_t> eos_token_ids;
   int32_t bos_token_id = -1, pad_token_id = -1, mask_token_id = -1;  // -1: none
   int64_t parameters = 0;
-  int64_t weight_bytes = 0;             // as packed in memory
+  int64_t weight_bytes = 0;  // as packed in memory
   Precision precision = Precision::kF32;
-  bool byte_tokens = false;             // config "tokenizer": "bytes": a token is a byte of UTF-8 text
+  bool byte_tokens = false;  // config "tokenizer": "bytes": a token is a byte of UTF-8 text
 };
 
 // Const and thread-safe: one object serves all threads and sequences.
@@ -91,7 +94,8 @@ class Model {
   virtual ~Model() = default;
   virtual std::unique_ptr<Sequence> Start() const = 0;
   virtual std::unique_ptr<Pass> Begin(std::vector<Work>* batch) const = 0;
-  // Closed form: the most bytes that a sequence holds from its first to its `tokens`-th token. What admission reserves.
+  // Closed form: the most bytes that a sequence holds from its first to its `tokens`-th token. What admission
+  // reserves.
   virtual int64_t StateBytes(int64_t tokens) const = 0;
   // Multiply-adds for a sequence of n rows from start to end.
   virtual double Cost(int64_t n) const = 0;
@@ -106,8 +110,8 @@ struct LoadOptions {
   Precision precision = Precision::kF32;  // falls back as Supported() says
 };
 
-// Loads the folder's config.json and weights. INVALID_ARGUMENT or NOT_FOUND with the file, the field, the value and the
-// limit for anything wrong in them; loading never crashes, whatever the files hold.
+// Loads the folder's config.json and weights. INVALID_ARGUMENT or NOT_FOUND with the file, the field, the
+// value and the limit for anything wrong in them; loading never crashes, whatever the files hold.
 absl::StatusOr<std::unique_ptr<const Model>> LoadModel(const std::string& folder, const LoadOptions& options);
 
 }  // namespace heed

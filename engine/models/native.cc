@@ -9,8 +9,9 @@
 namespace heed {
 namespace {
 
-absl::StatusOr<std::unique_ptr<Attention>> LoadAttention(const ModelConfig& config, const LayerConfig& layer, int i,
-                                                         const WeightScope& scope, Precision precision) {
+absl::StatusOr<std::unique_ptr<Attention>> LoadAttention(const ModelConfig& config, const LayerConfig& layer,
+                                                         int i, const WeightScope& scope,
+                                                         Precision precision) {
   AttentionSetting setting;
   setting.width = config.width;
   setting.causal = config.architecture == Architecture::kDecoder;
@@ -25,16 +26,17 @@ absl::StatusOr<std::unique_ptr<Attention>> LoadAttention(const ModelConfig& conf
   return attention;
 }
 
-absl::StatusOr<Step> LoadLayer(const ModelConfig& config, int i, const WeightScope& scope, Precision precision) {
+absl::StatusOr<Step> LoadLayer(const ModelConfig& config, int i, const WeightScope& scope,
+                               Precision precision) {
   const LayerConfig& layer = config.layers[i];
   ASSIGN_OR_RETURN(auto attention, LoadAttention(config, layer, i, scope / "attention", precision));
   ASSIGN_OR_RETURN(AttentionSublayer sublayer,
-                   AttentionSublayer::Load(std::move(attention), scope / "attention", scope / "norm1", config.width,
-                                           config.norm, precision));
+                   AttentionSublayer::Load(std::move(attention), scope / "attention", scope / "norm1",
+                                           config.width, config.norm, precision));
   Step step{std::move(sublayer), std::nullopt};
   if (layer.ffn == "none") return step;
-  ASSIGN_OR_RETURN(auto dense,
-                   NewDenseFeedForward(scope / "ffn", config.width, config.intermediate_size, config.act, precision));
+  ASSIGN_OR_RETURN(auto dense, NewDenseFeedForward(scope / "ffn", config.width, config.intermediate_size,
+                                                   config.act, precision));
   ASSIGN_OR_RETURN(step.feed_forward,
                    FeedForwardSublayer::Load(std::move(dense), scope / "norm2", config.width, config.norm));
   return step;
@@ -43,8 +45,8 @@ absl::StatusOr<Step> LoadLayer(const ModelConfig& config, int i, const WeightSco
 absl::StatusOr<Stack> LoadStack(const ModelConfig& config, const WeightScope& scope, Precision precision) {
   Stack stack;
   ASSIGN_OR_RETURN(stack.embedding,
-                   Embedding::Load(scope, {config.vocab_size, config.width, config.embedding_scale, config.positions,
-                                           config.max_positions}));
+                   Embedding::Load(scope, {config.vocab_size, config.width, config.embedding_scale,
+                                           config.positions, config.max_positions}));
   for (size_t i = 0; i < config.layers.size(); ++i) {
     ASSIGN_OR_RETURN(Step step, LoadLayer(config, static_cast<int>(i), scope / Cat("layers.", i), precision));
     stack.steps.push_back(std::move(step));
@@ -56,9 +58,10 @@ absl::StatusOr<Stack> LoadStack(const ModelConfig& config, const WeightScope& sc
   return stack;
 }
 
-absl::StatusOr<OutputHead> LoadHead(const ModelConfig& config, const WeightScope& scope, const Embedding& embedding,
-                                    Precision precision) {
-  OutputHead head{config.head, config.pooling, config.normalize && config.head == Head::kEmbedding, std::nullopt};
+absl::StatusOr<OutputHead> LoadHead(const ModelConfig& config, const WeightScope& scope,
+                                    const Embedding& embedding, Precision precision) {
+  OutputHead head{config.head, config.pooling, config.normalize && config.head == Head::kEmbedding,
+                  std::nullopt};
   PackedWeights::Part part;
   if (config.head == Head::kLanguageModel) {
     ASSIGN_OR_RETURN(part.weight, (scope / "lm_head").Optional("weight", {config.vocab_size, config.width}));
@@ -86,8 +89,8 @@ std::string AttentionNames(const ModelConfig& config) {
 
 int64_t Shorter(int64_t a, int64_t b) { return a == 0 ? b : b == 0 ? a : std::min(a, b); }
 
-ModelInfo Describe(const ModelConfig& config, const Stack& stack, const OutputHead& head, const Weights& weights,
-                   Precision precision) {
+ModelInfo Describe(const ModelConfig& config, const Stack& stack, const OutputHead& head,
+                   const Weights& weights, Precision precision) {
   ModelInfo info;
   info.architecture = config.architecture;
   info.head = config.head;
@@ -118,11 +121,13 @@ ModelInfo Describe(const ModelConfig& config, const Stack& stack, const OutputHe
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<const Model>> NewNativeModel(const Json& json, std::unique_ptr<Weights> weights,
+absl::StatusOr<std::unique_ptr<const Model>> NewNativeModel(const Json& json,
+                                                            std::unique_ptr<Weights> weights,
                                                             const LoadOptions& options) {
   ASSIGN_OR_RETURN(ModelConfig config, ParseModelConfig(json));
   if (config.byte_tokens && config.vocab_size < 256) {
-    return Invalid("config.json: vocab_size ", config.vocab_size, " is below 256, which tokenizer \"bytes\" needs");
+    return Invalid("config.json: vocab_size ", config.vocab_size,
+                   " is below 256, which tokenizer \"bytes\" needs");
   }
   Precision precision = Supported(options.precision);
   WeightScope scope(*weights);
@@ -130,7 +135,8 @@ absl::StatusOr<std::unique_ptr<const Model>> NewNativeModel(const Json& json, st
   ASSIGN_OR_RETURN(OutputHead head, LoadHead(config, scope, stack.embedding, precision));
   RETURN_IF_ERROR(scope.AllUsed());
   ModelInfo info = Describe(config, stack, head, *weights, precision);
-  return std::make_unique<Transformer>(std::move(info), std::move(stack), std::move(head), std::move(weights));
+  return std::make_unique<Transformer>(std::move(info), std::move(stack), std::move(head),
+                                       std::move(weights));
 }
 
 }  // namespace heed

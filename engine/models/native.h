@@ -12,7 +12,8 @@
 namespace heed {
 
 // As LoadModel, from parts that are in memory already.
-absl::StatusOr<std::unique_ptr<const Model>> NewNativeModel(const Json& config, std::unique_ptr<Weights> weights,
+absl::StatusOr<std::unique_ptr<const Model>> NewNativeModel(const Json& config,
+                                                            std::unique_ptr<Weights> weights,
                                                             const LoadOptions& options);
 
 }  // namespace heed

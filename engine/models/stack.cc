@@ -9,7 +9,8 @@ void Stack::Measure(int64_t width) {
   for (const Step& step : steps) {
     products_width = std::max(products_width, step.attention.products_width());
     attended_width = std::max(attended_width, step.attention.attention().out_width());
-    if (step.feed_forward) widths.hidden = std::max(widths.hidden, step.feed_forward->feed_forward().hidden());
+    if (step.feed_forward)
+      widths.hidden = std::max(widths.hidden, step.feed_forward->feed_forward().hidden());
   }
   widths.reads = std::max({width, attended_width, widths.hidden});
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/log/check.h"
+#include "engine/base/status.h"
 #include "engine/models/transformer_pass.h"
 
 namespace heed {
@@ -27,20 +28,28 @@ void TransformerSequence::Archive(StateArchive& archive) {
   archive.Number(tokens_, 0, kMost);
   archive.Number(pooled_rows_, 0, kMost);
   archive.Bytes(pooled_.data(), static_cast<int64_t>(pooled_.size() * sizeof(double)));
-  for (const auto& run : runs_) run->Archive(archive);
+  for (const auto& run : runs_) {
+    run->Archive(archive);
+    if (archive.restoring() && run->tokens() != tokens_) {
+      archive.Fail(Invalid("the state's layers hold ", run->tokens(), " tokens, not ", tokens_));
+    }
+  }
 }
 
 void TransformerSequence::Pool(Pooling pooling, const float* row) {
   bool keep = pooling == Pooling::kLast || (pooling == Pooling::kFirst && pooled_rows_ == 0);
   for (size_t i = 0; i < pooled_.size(); ++i) {
-    if (pooling == Pooling::kMean) pooled_[i] += row[i];
-    else if (keep) pooled_[i] = row[i];
+    if (pooling == Pooling::kMean)
+      pooled_[i] += row[i];
+    else if (keep)
+      pooled_[i] = row[i];
   }
   ++pooled_rows_;
 }
 
 void TransformerSequence::Pooled(Pooling pooling, float* out) const {
-  double factor = pooling == Pooling::kMean ? 1.0 / static_cast<double>(std::max<int64_t>(pooled_rows_, 1)) : 1.0;
+  double factor =
+      pooling == Pooling::kMean ? 1.0 / static_cast<double>(std::max<int64_t>(pooled_rows_, 1)) : 1.0;
   for (size_t i = 0; i < pooled_.size(); ++i) out[i] = static_cast<float>(pooled_[i] * factor);
 }
 
@@ -62,7 +71,8 @@ int64_t Transformer::StateBytes(int64_t tokens) const {
     sum += bytes;
     largest = std::max(largest, bytes);
   }
-  int64_t pooled = head_.pooling == Pooling::kNone ? 0 : stack_.widths.width * static_cast<int64_t>(sizeof(double));
+  int64_t pooled =
+      head_.pooling == Pooling::kNone ? 0 : stack_.widths.width * static_cast<int64_t>(sizeof(double));
   int64_t counters = 2 * static_cast<int64_t>(sizeof(int64_t));  // of tokens and of pooled rows
   return counters + pooled + (info_.architecture == Architecture::kEncoder ? largest : sum);
 }

@@ -22,8 +22,8 @@ struct OutputHead {
   std::optional<PackedWeights> weights;  // absent: the rows themselves are the answer
 };
 
-// What one sequence of a Transformer remembers: a run a step, and what its pooled head has seen. Encoders remember
-// nothing: their keys and values live for one layer of one pass.
+// What one sequence of a Transformer remembers: a run a step, and what its pooled head has seen. Encoders
+// remember nothing: their keys and values live for one layer of one pass.
 class TransformerSequence : public Sequence {
  public:
   explicit TransformerSequence(const class Transformer& model);

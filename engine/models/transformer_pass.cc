@@ -10,12 +10,14 @@
 namespace heed {
 namespace {
 
-// Rows a thread should have before threads stop sharing the columns of every product and take rows of their own.
+// Rows a thread should have before threads stop sharing the columns of every product and take rows of their
+// own.
 constexpr int64_t kRowsOfATeamOfOne = 64;
 // Rows that the head answers at a time: bounds the memory of a large vocabulary's logits.
 constexpr int64_t kAnswerRows = 64;
 
-// Multiply-adds below which sharing the work among threads costs more than it saves: the caller does it alone.
+// Multiply-adds below which sharing the work among threads costs more than it saves: the caller does it
+// alone.
 constexpr double kAlone = 1 << 20;
 
 void ScaleToLengthOne(float* x, int64_t n) {
@@ -47,7 +49,8 @@ TransformerPass::TransformerPass(const Transformer& model, std::vector<Work>* ba
   longest_first_.resize(shares_.size());
   std::iota(longest_first_.begin(), longest_first_.end(), 0);
   auto scores = [&](int s) { return shares_[s].count * (shares_[s].sequence->next() + shares_[s].count); };
-  std::stable_sort(longest_first_.begin(), longest_first_.end(), [&](int a, int b) { return scores(a) > scores(b); });
+  std::stable_sort(longest_first_.begin(), longest_first_.end(),
+                   [&](int a, int b) { return scores(a) > scores(b); });
   for (int s : longest_first_) score_count_ += static_cast<double>(scores(s));
   workspace_ = model.workspaces().Take(model.stack(), precision_, static_cast<int64_t>(ids_.size()),
                                        std::min<int64_t>(kAnswerRows, static_cast<int64_t>(answers_.size())),
@@ -80,11 +83,14 @@ RowBlock TransformerPass::Block(Team& team, int thread, int buffers, int64_t fir
 // Multiply-adds of the next program, a row.
 double TransformerPass::ProgramCost() const {
   const std::vector<Step>& steps = model_.stack().steps;
-  const Step& step = steps[step_ == 0 ? 0 : step_ - 1];  // layers are alike: its products stand for the next one's
-  return step.attention.multiply_adds() + (step.feed_forward ? step.feed_forward->feed_forward().multiply_adds() : 0);
+  const Step& step =
+      steps[step_ == 0 ? 0 : step_ - 1];  // layers are alike: its products stand for the next one's
+  return step.attention.multiply_adds() +
+         (step.feed_forward ? step.feed_forward->feed_forward().multiply_adds() : 0);
 }
 
-// Little to do: the caller alone. Few rows: all threads are one team. Many: blocks of equal size, a multiple of the threads in number.
+// Little to do: the caller alone. Few rows: all threads are one team. Many: blocks of equal size, a multiple
+// of the threads in number.
 void TransformerPass::RunProgram(Threads& threads) {
   int64_t rows = static_cast<int64_t>(ids_.size()), count = threads.count();
   if (rows <= kMaxBlockRows && static_cast<double>(rows) * ProgramCost() <= kAlone) {
@@ -112,8 +118,8 @@ void TransformerPass::Program(RowBlock& block, int64_t first) const {
   const Stack& stack = model_.stack();
   if (step_ == 0) {
     ForRows(block, [&](int64_t begin, int64_t count) {
-      stack.embedding.Apply(std::span(ids_).subspan(first + begin, count), std::span(positions_).subspan(first + begin, count),
-                            block.x.Rows(begin, count));
+      stack.embedding.Apply(std::span(ids_).subspan(first + begin, count),
+                            std::span(positions_).subspan(first + begin, count), block.x.Rows(begin, count));
     });
   } else {
     const Step& done = stack.steps[step_ - 1];
@@ -144,7 +150,8 @@ void TransformerPass::Attend(Threads& threads) {
               workspace_->scratch[thread]);
   };
   const int64_t tasks = static_cast<int64_t>(shares_.size()) * attention.tasks();
-  if (score_count_ * static_cast<double>(attention.out_width()) > kAlone) return threads.RunTasks(tasks, task);
+  if (score_count_ * static_cast<double>(attention.out_width()) > kAlone)
+    return threads.RunTasks(tasks, task);
   for (int64_t i = 0; i < tasks; ++i) task(i, 0);
 }
 
@@ -199,7 +206,7 @@ void TransformerPass::AnswerBlock(RowBlock& block, int64_t first) {
   const OutputHead& head = model_.head();
   Matrix<float> x = workspace_->x.rows().As<float>();
   const std::optional<Norm>& norm = model_.stack().norm;
-  Rows input = !head.weights                                    ? workspace_->outputs.First(block.rows())
+  Rows input = !head.weights                                  ? workspace_->outputs.First(block.rows())
                : head.weights->precision() == Precision::kF32 ? block.buffers.result.First(block.rows())
                                                               : block.buffers.input.First(block.rows());
   ForRows(block, [&](int64_t begin, int64_t count) {
@@ -210,8 +217,10 @@ void TransformerPass::AnswerBlock(RowBlock& block, int64_t first) {
         shares_[answer.share].sequence->Pooled(head.pooling, block.x.row(r));
         row = block.x.Rows(r, 1);
       }
-      if (norm && head.pooling == Pooling::kNone) norm->Apply(row, input.Slice(r, 1));
-      else Convert({DType::kF32, const_cast<float*>(row.data), 1, row.cols, row.stride}, input.Slice(r, 1));
+      if (norm && head.pooling == Pooling::kNone)
+        norm->Apply(row, input.Slice(r, 1));
+      else
+        Convert({DType::kF32, const_cast<float*>(row.data), 1, row.cols, row.stride}, input.Slice(r, 1));
     }
   });
   Rows outputs = workspace_->outputs.First(block.rows());

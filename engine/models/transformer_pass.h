@@ -1,4 +1,5 @@
-// One batch's way through a Transformer: a row program, then the attention of a step, until the last program and the head.
+// One batch's way through a Transformer: a row program, then the attention of a step, until the last program
+// and the head.
 #ifndef HEED_ENGINE_MODELS_TRANSFORMER_PASS_H_
 #define HEED_ENGINE_MODELS_TRANSFORMER_PASS_H_
 
@@ -21,7 +22,7 @@ class TransformerPass : public Pass {
   struct Share {
     Work* work;
     TransformerSequence* sequence;
-    int64_t row;      // of its first row in the batch
+    int64_t row;  // of its first row in the batch
     int64_t count;
     bool dropped = false;
   };
@@ -36,8 +37,8 @@ class TransformerPass : public Pass {
   double ProgramCost() const;
   void Program(RowBlock& block, int64_t first) const;
   void Attend(Threads& threads);
-  void AttendOne(const Share& share, AttentionRun& run, const std::vector<Rows>& products, const Rows& attended, int task,
-                 Scratch& scratch) const;
+  void AttendOne(const Share& share, AttentionRun& run, const std::vector<Rows>& products,
+                 const Rows& attended, int task, Scratch& scratch) const;
   void Pool(Threads& threads);
   void AnswerAll(Threads& threads);
   void AnswerBlock(RowBlock& block, int64_t first);
@@ -47,13 +48,13 @@ class TransformerPass : public Pass {
   const Transformer& model_;
   const Precision precision_;
   std::vector<Share> shares_;
-  std::vector<int> longest_first_;   // shares by the cost of their attention
+  std::vector<int> longest_first_;  // shares by the cost of their attention
   double score_count_ = 0;          // queries times keys, of all shares
-  std::vector<int32_t> ids_;         // of all rows
-  std::vector<int64_t> positions_;   // of all rows
+  std::vector<int32_t> ids_;        // of all rows
+  std::vector<int64_t> positions_;  // of all rows
   std::vector<Answer> answers_;
   std::unique_ptr<Workspace> workspace_;
-  size_t step_ = 0;                  // the next program's
+  size_t step_ = 0;  // the next program's
 };
 
 }  // namespace heed

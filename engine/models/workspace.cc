@@ -17,8 +17,8 @@ int64_t Workspace::bytes() const {
   return sum;
 }
 
-std::unique_ptr<Workspace> Workspaces::Take(const Stack& stack, Precision precision, int64_t rows, int64_t answer_rows,
-                                            int64_t output_width) {
+std::unique_ptr<Workspace> Workspaces::Take(const Stack& stack, Precision precision, int64_t rows,
+                                            int64_t answer_rows, int64_t output_width) {
   std::unique_ptr<Workspace> workspace;
   {
     std::lock_guard lock(mutex_);

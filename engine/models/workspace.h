@@ -13,11 +13,11 @@ namespace heed {
 
 // One pass's buffers. Rows of all sequences lie one after another.
 struct Workspace {
-  RowBuffer x;          // [rows, width] f32: the residual stream
-  RowBuffer products;   // [rows, products width] activation type: what attention reads
-  RowBuffer attended;   // [rows, attended width] activation type: what it writes
-  RowBuffer answers;    // [answer rows, width] f32: rows that the head reads
-  RowBuffer outputs;    // [answer rows, output width] f32
+  RowBuffer x;         // [rows, width] f32: the residual stream
+  RowBuffer products;  // [rows, products width] activation type: what attention reads
+  RowBuffer attended;  // [rows, attended width] activation type: what it writes
+  RowBuffer answers;   // [answer rows, width] f32: rows that the head reads
+  RowBuffer outputs;   // [answer rows, output width] f32
   std::vector<std::unique_ptr<BlockBuffers>> blocks;  // one a thread; a team of all uses the first
   std::vector<Scratch> scratch;                       // one a thread
 

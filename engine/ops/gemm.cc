@@ -6,6 +6,7 @@
 #include "absl/log/log.h"
 #include "engine/base/status.h"
 #include "engine/ops/epilogue.h"
+#include "engine/ops/few_rows.h"
 #include "engine/ops/microkernel.h"
 #include "engine/ops/packed_weights.h"
 
@@ -57,17 +58,28 @@ class Product {
     const int64_t in = SummedIn(), stretch = StretchIn(in), size = SizeOf(x_.rows.dtype);
     const int64_t width = w_.width(panel);
     for (int64_t k = 0; k < in; k += stretch) {
-      const MicroKernel* kernel = MicroKernel::Get({.a = x_.rows.dtype,
-                                                    .m = RoundRows(static_cast<int>(rows)),
-                                                    .n = static_cast<int>(width),
-                                                    .k = static_cast<int>(std::min(stretch, in - k)),
-                                                    .lda = x_.rows.stride,
-                                                    .ldb = width,
-                                                    .ldc = kPanel,
-                                                    .add = k > 0});
-      kernel->Run(x_.rows.at(row, k), w_.weights(panel, up) + k * width * size, sums);
+      const Rows a{x_.rows.dtype, x_.rows.at(row, k), rows, std::min(stretch, in - k), x_.rows.stride};
+      const std::byte* b = w_.weights(panel, up) + k * width * size;
+      if (width == kPanel && CanMultiplyFewRows(a)) {
+        MultiplyFewRows({a, b, sums, k > 0});
+      } else {
+        Multiply(a, b, width, sums, k > 0);
+      }
     }
     return {sums, w_.bias(panel, up), w_.scales(panel, up), w_.offsets(panel, up)};
+  }
+
+  static void Multiply(const Rows& a, const void* b, int64_t width, float* sums, bool add) {
+    const int rows = RoundRows(static_cast<int>(a.rows)), n = static_cast<int>(width);
+    MicroKernel::Get({.a = a.dtype,
+                      .m = rows,
+                      .n = n,
+                      .k = static_cast<int>(a.cols),
+                      .lda = a.stride,
+                      .ldb = n,
+                      .ldc = kPanel,
+                      .add = add})
+        ->Run(a.data, b, sums);
   }
 
   // Quantized rows are as long as their panels. What follows other rows may be NaN, which zeros do not stop.

@@ -31,7 +31,6 @@ void Check(dnnl_status_t status, const char* what) {
 
 // The masks nest: a CPU has an extension if it has all bits of the first ISA that includes it.
 bool Has(dnnl_cpu_isa_t isa) { return (dnnl_get_effective_cpu_isa() & isa) == isa; }
-bool HasTiles() { return Has(dnnl_cpu_isa_avx512_core_amx); }
 
 using Known = std::pair<MicroKernel::Shape, const MicroKernel*>;
 
@@ -120,6 +119,8 @@ bool HasMicroKernel(DType a) {
   }
 }
 
+bool MicroKernelUsesTiles() { return Has(dnnl_cpu_isa_avx512_core_amx); }
+
 std::string MicroKernelIsa() {
   switch (dnnl_get_effective_cpu_isa()) {
     case dnnl_cpu_isa_sse41:
@@ -154,7 +155,7 @@ MicroKernel::MicroKernel(const Shape& s) {
   CHECK(s.m > 0 && s.n > 0 && s.k > 0 && s.batch > 0);
   CHECK(s.lda >= s.k && s.ldb >= s.n && s.ldc >= s.n) << "oneDNN accepts these and computes nonsense";
   // Tiles hold whole groups of 2 or 4 along K; the shape's contract has zeros there in B.
-  const int group = !HasTiles() ? 1 : s.a == DType::kU8 ? 4 : s.a == DType::kBf16 ? 2 : 1;
+  const int group = !MicroKernelUsesTiles() ? 1 : s.a == DType::kU8 ? 4 : s.a == DType::kBf16 ? 2 : 1;
   const int k = (s.k + group - 1) / group * group;
   dnnl_brgemm_t kernel;
   Check(dnnl_brgemm_create(&kernel, s.m, s.n, k, s.batch, s.lda, s.ldb, s.ldc, TypeOfA(s.a), TypeOfB(s.a),
@@ -165,7 +166,7 @@ MicroKernel::MicroKernel(const Shape& s) {
   Check(dnnl_brgemm_get_scratchpad_size(kernel, &scratchpad_bytes_), "get_scratchpad_size");
   Check(dnnl_brgemm_generate(kernel), "generate");
   brgemm_ = kernel;
-  tiles_ = HasTiles() && s.a != DType::kF32;
+  tiles_ = MicroKernelUsesTiles() && s.a != DType::kF32;
 }
 
 const MicroKernel* MicroKernel::Get(const Shape& shape) {
@@ -200,6 +201,8 @@ void MicroKernel::Run(const void* a, const void* b, const Offsets* offsets, void
   void* scratchpad = scratchpad_bytes_ > 0 ? thread.Scratchpad(scratchpad_bytes_) : nullptr;
   dnnl_brgemm_execute(kernel, a, b, reinterpret_cast<const dnnl_dim_t*>(offsets), c, scratchpad);
 }
+
+void MicroKernel::CountCall() { this_thread.Count(); }
 
 int64_t MicroKernel::Calls() {
   std::lock_guard lock(Counts().mutex);

@@ -14,6 +14,9 @@ namespace heed {
 // kF32 always; kBf16 with AVX512_BF16 or AMX; kU8 (A u8, B s8) with AVX-512 VNNI, AVX-VNNI or AMX.
 bool HasMicroKernel(DType a);
 
+// Whether kernels of bf16 and int8 run in AMX tiles here.
+bool MicroKernelUsesTiles();
+
 // The CPU's instruction sets that oneDNN uses, for logs and benches: "avx512_core_bf16".
 std::string MicroKernelIsa();
 
@@ -42,6 +45,8 @@ class MicroKernel {
 
   // How often Run was called in this process, for tests that count work. Exact once all threads are at rest.
   static int64_t Calls();
+  // Counts one more: a product made by hand in Run's stead.
+  static void CountCall();
 
  private:
   explicit MicroKernel(const Shape& shape);

@@ -145,7 +145,7 @@ void GenerateCall::Measure(const StreamEvent& event) {
   }
 }
 
-void GenerateCall::Abandon() {
+void GenerateCall::Abandon(bool at_deadline) {
   std::shared_ptr<Jobs> jobs;
   bool complete;
   {
@@ -154,7 +154,7 @@ void GenerateCall::Abandon() {
     jobs = jobs_;
     complete = complete_;
   }
-  if (jobs) jobs->Cancel();
+  if (jobs && !at_deadline) jobs->Cancel();
   if (complete) MeasureRest();
 }
 

@@ -25,7 +25,7 @@ class GenerateCall final : public StreamCall {
 
   absl::Status Open(const grpc::ByteBuffer& bytes) override;
   Next Take() override;
-  void Abandon() override;
+  void Abandon(bool at_deadline) override;
 
   void Completed();  // all jobs have ended
   std::optional<StreamEvent> TakeEvent();

@@ -60,7 +60,7 @@ class HealthService::Watching final : public StreamCall {
     return next;
   }
 
-  void Abandon() override {}
+  void Abandon(bool) override {}
   void Closed() override { health_->Remove(std::static_pointer_cast<Watching>(shared_from_this())); }
 
   HealthService* const health_;

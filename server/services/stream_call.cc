@@ -2,8 +2,6 @@
 
 #include <utility>
 
-#include "server/services/wire.h"
-
 namespace heed {
 
 StreamCall::StreamCall(Edge* edge, const Method& method, grpc::CallbackServerContext* context,
@@ -17,11 +15,10 @@ StreamCall::StreamCall(Edge* edge, const Method& method, grpc::CallbackServerCon
 
 void StreamCall::Begin() {
   self_ = shared_from_this();
-  if (absl::Status status = edge_->Enter(method_); !status.ok()) return End(status, /*with_message=*/false);
+  if (absl::Status status = edge_->Enter(method_); !status.ok()) return End(status);
   edge_->Track(weak_from_this());
   edge_->intake().Run([self = self_] {
-    if (absl::Status status = self->Open(self->request_); !status.ok())
-      return self->End(status, /*with_message=*/false);
+    if (absl::Status status = self->Open(self->request_); !status.ok()) return self->End(status);
     self->Step();
   });
 }
@@ -46,26 +43,23 @@ void StreamCall::Step() {
     Next next = Take();
     if (next.message) {
       message_ = *std::move(next.message);
-      if (next.end) return End(*next.end, /*with_message=*/true);
       {
         std::lock_guard lock(mutex_);
         writing_since_ = edge_->clock().Now();
       }
       return StartWrite(&message_);  // busy until OnWriteDone()
     }
-    if (next.end) return End(*next.end, /*with_message=*/false);
+    if (next.end) return End(*next.end);
     std::lock_guard lock(mutex_);
     busy_ = again_ || cancelled_;
     if (!busy_) return;
   }
-  End(absl::CancelledError("the client has gone"), /*with_message=*/false);
+  End(Gone());
 }
 
 // Busy stays true: nobody goes on after this.
-void StreamCall::End(const absl::Status& status, bool with_message) {
+void StreamCall::End(const absl::Status& status) {
   outcome_ = status;
-  if (with_message && status.ok())
-    return StartWriteAndFinish(&message_, grpc::WriteOptions(), grpc::Status::OK);
   AddHint(status, *context_);
   Finish(ToGrpc(status));
 }
@@ -74,19 +68,22 @@ void StreamCall::OnWriteDone(bool ok) {
   {
     std::lock_guard lock(mutex_);
     writing_since_.reset();
-    if (!ok) cancelled_ = true;
   }
-  if (!ok) Abandon();
+  if (!ok) Cancel();
   Step();
 }
 
 void StreamCall::OnCancel() {
+  Cancel();
+  Wake();
+}
+
+void StreamCall::Cancel() {
   {
     std::lock_guard lock(mutex_);
     cancelled_ = true;
   }
-  Abandon();
-  Wake();
+  Abandon(/*at_deadline=*/absl::IsDeadlineExceeded(Gone()));
 }
 
 void StreamCall::EndIfStalledSince(Time time) {

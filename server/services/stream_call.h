@@ -13,6 +13,7 @@
 #include "grpcpp/support/server_callback.h"
 #include "server/clock.h"
 #include "server/services/edge.h"
+#include "server/services/wire.h"
 
 namespace heed {
 
@@ -35,7 +36,7 @@ class StreamCall : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
   void OnDone() final;
 
  protected:
-  // What to send next: a message, the end, both, or nothing yet.
+  // What comes next: a message, the end, or nothing yet.
   struct Next {
     std::optional<grpc::ByteBuffer> message;
     std::optional<absl::Status> end;
@@ -45,9 +46,9 @@ class StreamCall : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
   virtual absl::Status Open(const grpc::ByteBuffer& request) = 0;
   // One thread at a time; not before Open() has returned OK, not after it has given an end.
   virtual Next Take() = 0;
-  // The client has gone or has stalled: stop the work. Any thread, perhaps before Open(). The call is ended
-  // by others.
-  virtual void Abandon() = 0;
+  // The client has gone: stop the work, which at the deadline stops by itself. Any thread, perhaps before
+  // Open(). The call is ended by others.
+  virtual void Abandon(bool at_deadline) = 0;
   // The last call.
   virtual void Closed() {}
 
@@ -57,7 +58,9 @@ class StreamCall : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
 
  private:
   void Step();
-  void End(const absl::Status& status, bool with_message);
+  void Cancel();
+  absl::Status Gone() const { return heed::Gone(deadline_, edge_->clock().Now()); }
+  void End(const absl::Status& status);
 
   Edge* const edge_;
   const Method method_;

@@ -61,8 +61,8 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
     Finish(ToGrpc(status));
   }
 
-  // `stop` is called once the client has gone, at once if it already has; it must be quick. The call still
-  // wants its end.
+  // `stop` is called once the client has gone, at once if it already has; it must be quick. Not at the
+  // deadline, when work stops by itself. The call still wants its end.
   void WhenCancelled(std::function<void()> stop) {
     std::unique_lock lock(mutex_);
     if (!cancelled_) {
@@ -74,6 +74,7 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
   }
 
   void OnCancel() override {
+    if (absl::IsDeadlineExceeded(Gone(deadline_, edge_->clock().Now()))) return;
     std::unique_lock lock(mutex_);
     cancelled_ = true;
     auto stop = std::move(stop_);

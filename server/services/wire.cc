@@ -68,6 +68,12 @@ Time DeadlineOf(const grpc::CallbackServerContext& context, Time now, Duration l
   return now + std::clamp<Duration>(milliseconds, Duration::zero(), longest);
 }
 
+absl::Status Gone(Time deadline, Time now) {
+  constexpr Duration kClocksDiffer = std::chrono::milliseconds(10);
+  if (now + kClocksDiffer >= deadline) return absl::DeadlineExceededError("the deadline has passed");
+  return absl::CancelledError("the client has gone");
+}
+
 absl::Status RetryAfter(absl::Status status, Duration wait) {
   const int64_t milliseconds = std::chrono::ceil<std::chrono::milliseconds>(wait).count();
   status.SetPayload(kRetryPayload, absl::Cord(std::to_string(std::clamp<int64_t>(milliseconds, 1, 60'000))));

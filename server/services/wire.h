@@ -31,6 +31,10 @@ v1::Error ToError(const absl::Status& status);
 // The call's deadline on the steady clock, `longest` from `now` at most.
 Time DeadlineOf(const grpc::CallbackServerContext& context, Time now, Duration longest);
 
+// Why a call whose client has gone at `now` ends: gRPC takes a client away at its deadline too, on a clock of
+// its own, so a little before that counts.
+absl::Status Gone(Time deadline, Time now);
+
 // The same status, telling the caller when to try again; AddHint() puts that into the trailers of a call that
 // ends so.
 absl::Status RetryAfter(absl::Status status, Duration wait);

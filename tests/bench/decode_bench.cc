@@ -1,5 +1,5 @@
-// Decoding with a 135M-parameter Llama shape: what a step of a batch costs, beside the least that reading its weights and
-// keys once, or its arithmetic, would take.
+// Decoding with a 135M-parameter Llama shape: what a step of a batch costs, beside the least that reading its
+// weights and keys once, or its arithmetic, would take.
 #include "engine/base/status.h"
 #include "tests/bench/run.h"
 #include "tests/bench/sections.h"
@@ -18,7 +18,8 @@ struct Batch {
   }
   void Step(const Model& model, Threads& threads) {
     std::vector<Work> works;
-    for (size_t i = 0; i < sequences.size(); ++i) works.push_back(LastRow(sequences[i].get(), {next[i]}, &next[i]));
+    for (size_t i = 0; i < sequences.size(); ++i)
+      works.push_back(LastRow(sequences[i].get(), {next[i]}, &next[i]));
     RunPass(model, works, threads);
   }
 };
@@ -36,7 +37,8 @@ void DecodeSection(Threads& threads, const Limits& limits) {
         Batch batch(*prompt, size);
         double seconds = LeastSeconds({[&] { batch.Step(*model, threads); }}, 0.7)[0];
         if (size == 1) one = seconds;
-        double bytes = static_cast<double>(model->info().weight_bytes) + static_cast<double>(size) * model->StateBytes(context);
+        double bytes = static_cast<double>(model->info().weight_bytes) +
+                       static_cast<double>(size) * model->StateBytes(context);
         double operations = 2.0 * size * (model->Cost(context + 1) - model->Cost(context));
         table.Row({Cat(context), Cat(size), std::string(Name(model->info().precision)), Milliseconds(seconds),
                    Cat(static_cast<int64_t>(size / seconds)), Times(one * size / seconds),

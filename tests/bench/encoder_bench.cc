@@ -1,5 +1,5 @@
-// Whole encoders as a server meets them: ragged lengths, in the order of arrival, up to 4,096 rows a pass. Beside the speed,
-// the rows that padding each 32 arrivals to their longest would have computed.
+// Whole encoders as a server meets them: ragged lengths, in the order of arrival, up to 4,096 rows a pass.
+// Beside the speed, the rows that padding each 32 arrivals to their longest would have computed.
 #include <algorithm>
 #include <numeric>
 
@@ -20,7 +20,8 @@ void RunAll(const Model& model, const std::vector<int64_t>& lengths, Threads& th
     std::vector<Work> batch;
     for (int64_t rows = 0; i < lengths.size() && rows + lengths[i] <= kRows; rows += lengths[i++]) {
       sequences.push_back(model.Start());
-      batch.push_back(LastRow(sequences.back().get(), Tokens(lengths[i], model.info().vocab_size), &labels[i]));
+      batch.push_back(
+          LastRow(sequences.back().get(), Tokens(lengths[i], model.info().vocab_size), &labels[i]));
       batch.back().wanted = {0};
     }
     RunPass(model, batch, threads);
@@ -50,7 +51,8 @@ void EncoderSection(Threads& threads, const Limits& limits) {
       double operations = 0;
       for (int64_t length : lengths) operations += 2 * model->Cost(length);
       double seconds = LeastSeconds({[&] { RunAll(*model, lengths, threads); }}, 1.0)[0];
-      table.Row({name, std::string(Name(model->info().precision)), Cat(static_cast<int64_t>(tokens / seconds)),
+      table.Row({name, std::string(Name(model->info().precision)),
+                 Cat(static_cast<int64_t>(tokens / seconds)),
                  Percent(operations / seconds / limits.Operations(model->info().precision)),
                  Times(PaddingFactor(*model, lengths))});
     }

@@ -1,5 +1,5 @@
-// One sequence of 64k tokens (4 layers, width 256): reading it, and a token more there. Keys and values grow with it, nothing
-// grows with its square.
+// One sequence of 64k tokens (4 layers, width 256): reading it, and a token more there. Keys and values grow
+// with it, nothing grows with its square.
 #include <malloc.h>
 #include <sys/resource.h>
 
@@ -33,7 +33,8 @@ void ResetPeak() {
 
 void LongSection(Threads& threads, const Limits& limits) {
   constexpr int64_t kTokens = 65536;
-  Table table({"tokens", "dtype", "seconds", "share of hot", "state MiB", "peak above weights MiB", "ms a token there"});
+  Table table({"tokens", "dtype", "seconds", "share of hot", "state MiB", "peak above weights MiB",
+               "ms a token there"});
   for (Precision precision : {Precision::kF32, Precision::kBf16}) {
     RandomModel model = MakeRandomModel(LongDecoder(), precision);
     ResetPeak();
@@ -49,9 +50,11 @@ void LongSection(Threads& threads, const Limits& limits) {
       works.push_back(LastRow(sequence.get(), {next}, &next));
       RunPass(*model, works, threads);
     }})[0];
-    table.Row({Cat(kTokens), std::string(Name(model->info().precision)), Cat(static_cast<int64_t>(seconds * 100) / 100.0),
+    table.Row({Cat(kTokens), std::string(Name(model->info().precision)),
+               Cat(static_cast<int64_t>(seconds * 100) / 100.0),
                Percent(2 * model->Cost(kTokens) / seconds / limits.Operations(model->info().precision)),
-               Cat(model->StateBytes(kTokens) >> 20), Cat(static_cast<int64_t>(MemoryOf("VmHWM") - before)), Milliseconds(step)});
+               Cat(model->StateBytes(kTokens) >> 20), Cat(static_cast<int64_t>(MemoryOf("VmHWM") - before)),
+               Milliseconds(step)});
   }
 }
 

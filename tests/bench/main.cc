@@ -14,12 +14,8 @@ struct Section {
 };
 
 constexpr Section kSections[] = {
-    {"gemm", heed::GemmSection},
-    {"attention", heed::AttentionSection},
-    {"encoder", heed::EncoderSection},
-    {"decode", heed::DecodeSection},
-    {"streams", heed::StreamsSection},
-    {"long", heed::LongSection},
+    {"gemm", heed::GemmSection},     {"attention", heed::AttentionSection}, {"encoder", heed::EncoderSection},
+    {"decode", heed::DecodeSection}, {"streams", heed::StreamsSection},     {"long", heed::LongSection},
     {"serve", heed::ServeSection},
 };
 

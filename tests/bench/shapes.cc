@@ -14,10 +14,12 @@ Json Layers(int count, const Json& attention) {
 }
 
 Json BertLike(int layers, int width, int hidden) {
-  return {{"model_type", "heed"},      {"architecture", "encoder"}, {"vocab_size", 30522},
-          {"hidden_size", width},      {"num_attention_heads", 12}, {"intermediate_size", hidden},
-          {"hidden_act", "gelu"},      {"norm", "post"},            {"positions", "learned"},
-          {"head", "classification"},  {"num_labels", 2},           {"max_position_embeddings", 512},
+  return {{"model_type", "heed"},      {"architecture", "encoder"},
+          {"vocab_size", 30522},       {"hidden_size", width},
+          {"num_attention_heads", 12}, {"intermediate_size", hidden},
+          {"hidden_act", "gelu"},      {"norm", "post"},
+          {"positions", "learned"},    {"head", "classification"},
+          {"num_labels", 2},           {"max_position_embeddings", 512},
           {"layer_norm_eps", 1e-12},   {"layers", Layers(layers, {{"type", "full"}})}};
 }
 
@@ -28,17 +30,25 @@ Json MiniLm() { return BertLike(6, 384, 1536); }
 
 Json Llama135M() {
   Json attention = {{"type", "softmax"}, {"num_key_value_heads", 3}, {"rope", {{"theta", 10000}}}};
-  return {{"model_type", "heed"}, {"architecture", "decoder"}, {"vocab_size", 49152},
-          {"hidden_size", 576},   {"num_attention_heads", 9},  {"intermediate_size", 1536},
-          {"hidden_act", "swiglu"}, {"norm", "pre"},           {"norm_type", "rms"},
-          {"head", "lm"},         {"attention_bias", false},   {"layers", Layers(30, attention)}};
+  return {{"model_type", "heed"},     {"architecture", "decoder"},
+          {"vocab_size", 49152},      {"hidden_size", 576},
+          {"num_attention_heads", 9}, {"intermediate_size", 1536},
+          {"hidden_act", "swiglu"},   {"norm", "pre"},
+          {"norm_type", "rms"},       {"head", "lm"},
+          {"attention_bias", false},  {"layers", Layers(30, attention)}};
 }
 
 Json LongDecoder() {
   Json attention = {{"type", "softmax"}, {"rope", {{"theta", 10000}}}};
-  return {{"model_type", "heed"}, {"architecture", "decoder"}, {"vocab_size", 256},
-          {"hidden_size", 256},   {"num_attention_heads", 4},  {"intermediate_size", 1024},
-          {"hidden_act", "gelu"}, {"head", "lm"},              {"layers", Layers(4, attention)}};
+  return {{"model_type", "heed"},
+          {"architecture", "decoder"},
+          {"vocab_size", 256},
+          {"hidden_size", 256},
+          {"num_attention_heads", 4},
+          {"intermediate_size", 1024},
+          {"hidden_act", "gelu"},
+          {"head", "lm"},
+          {"layers", Layers(4, attention)}};
 }
 
 std::vector<int64_t> RaggedLengths() {

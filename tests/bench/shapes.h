@@ -9,10 +9,11 @@
 
 namespace heed {
 
-Json BertBase();    // 12 layers, 768, 12 heads, 3072, post-norm, GELU, learned positions; classifies into 2
-Json MiniLm();      // 6 layers, 384, 12 heads, 1536, otherwise the same
-Json Llama135M();   // 30 layers, 576, 9 heads, 3 key heads, SwiGLU 1536, RMS norm, rotary, vocabulary 49,152 (tied)
-Json LongDecoder(); // 4 layers, 256, 4 heads, 1024, rotary, bytes
+Json BertBase();     // 12 layers, 768, 12 heads, 3072, post-norm, GELU, learned positions; classifies into 2
+Json MiniLm();       // 6 layers, 384, 12 heads, 1536, otherwise the same
+Json Llama135M();    // 30 layers, 576, 9 heads, 3 key heads, SwiGLU 1536, RMS norm, rotary, vocabulary 49,152
+                     // (tied)
+Json LongDecoder();  // 4 layers, 256, 4 heads, 1024, rotary, bytes
 
 // 192 lengths 8 .. 512, mean about 104, in the order in which they arrive; always the same.
 std::vector<int64_t> RaggedLengths();

@@ -1,5 +1,5 @@
-// Eight streams of a 135M-parameter Llama shape beside a prompt of 4,096 tokens: how long a reader waits for its next token
-// while the prompt is read, in steps and in time.
+// Eight streams of a 135M-parameter Llama shape beside a prompt of 4,096 tokens: how long a reader waits for
+// its next token while the prompt is read, in steps and in time.
 #include <algorithm>
 #include <chrono>
 
@@ -36,7 +36,8 @@ struct Stream {
 };
 
 void Start(Scheduler& scheduler, const Model& model, Stream& stream, int64_t prompt, int32_t max_tokens) {
-  GenerateInput input{.input = {.model = &model, .ids = Tokens(prompt, model.info().vocab_size)}, .events = stream.events};
+  GenerateInput input{.input = {.model = &model, .ids = Tokens(prompt, model.info().vocab_size)},
+                      .events = stream.events};
   GenerateOptions options;
   options.sampling.temperature = 0;
   options.stopping.max_tokens = max_tokens;
@@ -49,7 +50,8 @@ void Start(Scheduler& scheduler, const Model& model, Stream& stream, int64_t pro
 
 void StreamsSection(Threads& threads, const Limits& limits) {
   constexpr int64_t kPrompt = 4096;
-  Table table({"dtype", "without: largest gap", "beside the prompt: largest gap", "in steps", "prompt read in"});
+  Table table(
+      {"dtype", "without: largest gap", "beside the prompt: largest gap", "in steps", "prompt read in"});
   for (Precision precision : {Precision::kBf16, Precision::kInt8}) {
     RandomModel model = MakeRandomModel(Llama135M(), precision);
     Turns turns(&threads);
@@ -57,12 +59,14 @@ void StreamsSection(Threads& threads, const Limits& limits) {
     std::vector<Stream> streams(8);
     for (Stream& stream : streams) Start(scheduler, *model, stream, 128, 100000);
     auto run = [&](const std::function<bool()>& done) {
-      for (Stream& stream : streams) stream.largest = {}, stream.largest_steps = 0, stream.last = Clock::Real().Now();
+      for (Stream& stream : streams)
+        stream.largest = {}, stream.largest_steps = 0, stream.last = Clock::Real().Now();
       while (!done()) {
         scheduler.Step();
         for (Stream& stream : streams) stream.AfterStep();
       }
-      return std::max_element(streams.begin(), streams.end(), [](auto& a, auto& b) { return a.largest < b.largest; });
+      return std::max_element(streams.begin(), streams.end(),
+                              [](auto& a, auto& b) { return a.largest < b.largest; });
     };
     auto seconds = [](Duration duration) { return std::chrono::duration<double>(duration).count(); };
     int warm = 0;
@@ -77,8 +81,9 @@ void StreamsSection(Threads& threads, const Limits& limits) {
       while (auto event = reader.events->Next()) read |= std::holds_alternative<Finished>(event->what);
       return read;
     });
-    table.Row({std::string(Name(model->info().precision)), Milliseconds(alone), Milliseconds(seconds(worst->largest)),
-               Cat(worst->largest_steps), Milliseconds(seconds(Clock::Real().Now() - begin))});
+    table.Row({std::string(Name(model->info().precision)), Milliseconds(alone),
+               Milliseconds(seconds(worst->largest)), Cat(worst->largest_steps),
+               Milliseconds(seconds(Clock::Real().Now() - begin))});
     scheduler.Drain(Clock::Real().Now());
     while (scheduler.Step()) {
     }

@@ -108,10 +108,13 @@ TEST(Arguments, AWrongWordIsNamedWithItsLimit) {
       {{"--model"}, "--model needs a value: --model=..."},
       {{"--model", "--json"}, "--model needs a value"},
       {{"--temprature=1"}, "there is no flag --temprature; did you mean --temperature?"},
+      {{"--tpo=1"}, "there is no flag --tpo; did you mean --top?"},
       {{"-json"}, "there is no flag -json; did you mean --json?"},
       {{"--nomodel"}, "there is no flag --nomodel; did you mean --model?"},
       {{"-5 degrees"}, "there is no flag -5 degrees (a text that begins with '-' goes after --)"},
       {{"--=3"}, "there is no flag --"},
+      {{"-=3"}, "there is no flag -"},
+      {{"---"}, "there is no flag ---"},
   };
   for (const auto& [words, message] : kCases) {
     Example e;

@@ -27,8 +27,8 @@ std::set<std::string> Families(const std::string& exposition) {
 
 // What a family counts: its values, or for a histogram or summary its observations.
 double Value(const std::string& exposition, const std::string& family) {
-  const double observations = MetricSum(exposition, family + "_count");
-  return observations > 0 ? observations : MetricSum(exposition, family);
+  const bool observes = exposition.find("\n" + family + "_count") != exposition.npos;
+  return MetricSum(exposition, observes ? family + "_count" : family);
 }
 
 grpc::Status Classify(World& world, const std::string& text) {
@@ -56,7 +56,11 @@ void WhileOneRuns(World& world, bool until_deadline, const std::function<void()>
   v1::GenerateEvent event;
   EXPECT_TRUE(stream->Read(&event));
   look();
-  if (!until_deadline) context.TryCancel();
+  if (until_deadline) {  // nothing is read meanwhile, so the text cannot end before
+    EXPECT_TRUE(Eventually([&] { return std::chrono::system_clock::now() > context.deadline(); }));
+  } else {
+    context.TryCancel();
+  }
   while (stream->Read(&event)) {
   }
   EXPECT_FALSE(stream->Finish().ok());

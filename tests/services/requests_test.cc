@@ -201,8 +201,7 @@ void AddFloatCases(std::vector<Case>& cases) {
     void (v1::SamplingOptions::*set)(double);
     std::vector<double> bad;
   };
-  const std::vector<double> kNever = {kNan,      kInfinity,  -kInfinity, -0.0,
-                                      kDenormal, -kDenormal, 1e308,      -1e308};
+  const std::vector<double> never = {kNan, kInfinity, -kInfinity, -0.0, kDenormal, -kDenormal, 1e308, -1e308};
   const std::vector<Field> fields = {
       {"temperature", &v1::SamplingOptions::set_temperature, {-1, 100.5}},
       {"top_p", &v1::SamplingOptions::set_top_p, {-0.1, 1.0001}},
@@ -213,7 +212,7 @@ void AddFloatCases(std::vector<Case>& cases) {
       {"frequency_penalty", &v1::SamplingOptions::set_frequency_penalty, {-2.1, 2.1}},
   };
   for (Field field : fields) {
-    field.bad.insert(field.bad.end(), kNever.begin(), kNever.end());
+    field.bad.insert(field.bad.end(), never.begin(), never.end());
     for (double value : field.bad) {
       cases.push_back(Writing(
           Cat("R6 ", field.name, " ", value), [=](auto& r) { (r.mutable_sampling()->*field.set)(value); },
@@ -289,11 +288,8 @@ void AddGoodCases(std::vector<Case>& cases) {
                      },
                      grpc::OK, ""});
   }
-}
-, grpc::OK, ""
-});
-cases.push_back(Text("R16 combining marks", "a\u0301\u0301\u0301\u0301", grpc::OK, ""));
-cases.push_back(Text("NUL bytes", std::string("a\0b", 3), grpc::OK, ""));
+  cases.push_back(Text("R16 combining marks", "a\u0301\u0301\u0301\u0301", grpc::OK, ""));
+  cases.push_back(Text("NUL bytes", std::string("a\0b", 3), grpc::OK, ""));
 }
 
 std::vector<Case> AllCases() {

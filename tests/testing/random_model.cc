@@ -27,7 +27,8 @@ class Maker {
     for (size_t i = 0; i < config_["layers"].size(); ++i) Layer(Cat("layers.", i), config_["layers"][i]);
     if (config_.value("norm", "pre") == "pre") Norm("norm");
     std::string head = config_.value("head", "none");
-    if (head == "classification" || head == "token_classification") Product("classifier", config_["num_labels"], width_, true);
+    if (head == "classification" || head == "token_classification")
+      Product("classifier", config_["num_labels"], width_, true);
     return std::move(weights_);
   }
 
@@ -39,7 +40,8 @@ class Maker {
     Norm(name + ".norm2");
     int64_t hidden = config_["intermediate_size"];
     std::string act = config_.value("hidden_act", "gelu");
-    if (act == "swiglu" || act == "geglu" || act == "reglu") Product(name + ".ffn.gate", hidden, width_, biases_);
+    if (act == "swiglu" || act == "geglu" || act == "reglu")
+      Product(name + ".ffn.gate", hidden, width_, biases_);
     Product(name + ".ffn.up", hidden, width_, biases_);
     Product(name + ".ffn.down", width_, hidden, biases_);
   }
@@ -52,7 +54,8 @@ class Maker {
     Product(name + ".k", kv * head_dim, width_, biases_);
     Product(name + ".v", kv * head_dim, width_, biases_);
     Product(name + ".o", width_, heads * head_dim, biases_);
-    if (options.contains("relative_bias")) Add(name + ".relative_bias", {options["relative_bias"]["buckets"], heads}, 1.0);
+    if (options.contains("relative_bias"))
+      Add(name + ".relative_bias", {options["relative_bias"]["buckets"], heads}, 1.0);
   }
 
   void Product(const std::string& name, int64_t out, int64_t in, bool bias) {
@@ -68,7 +71,8 @@ class Maker {
   void Add(const std::string& name, std::vector<int64_t> shape, double scale, double mean = 0) {
     Tensor tensor{DType::kF32, std::move(shape), nullptr};
     Buffer& buffer = weights_.memory.emplace_back(tensor.size() * sizeof(float));
-    for (int64_t i = 0; i < tensor.size(); ++i) buffer.as<float>()[i] = static_cast<float>(mean + scale * Next());
+    for (int64_t i = 0; i < tensor.size(); ++i)
+      buffer.as<float>()[i] = static_cast<float>(mean + scale * Next());
     tensor.data = buffer.as<float>();
     weights_.tensors.emplace(name, std::move(tensor));
   }
@@ -78,7 +82,8 @@ class Maker {
     state_ ^= state_ >> 12;
     state_ ^= state_ << 25;
     state_ ^= state_ >> 27;
-    return (static_cast<double>((state_ * 0x2545F4914F6CDD1Du) >> 11) / 9007199254740992.0 - 0.5) * std::sqrt(12.0);
+    return (static_cast<double>((state_ * 0x2545F4914F6CDD1Du) >> 11) / 9007199254740992.0 - 0.5) *
+           std::sqrt(12.0);
   }
 
   const Json& config_;
@@ -102,8 +107,14 @@ RandomModel MakeRandomModel(const Json& config, Precision precision, uint64_t se
 
 Json SmallConfig(const std::string& architecture, const std::string& head, const Json& attention) {
   Json layer = {{"attention", attention}, {"ffn", {{"type", "dense"}}}};
-  Json config = {{"model_type", "heed"}, {"architecture", architecture}, {"vocab_size", 50},       {"hidden_size", 32},
-                 {"num_attention_heads", 4}, {"intermediate_size", 64},  {"hidden_act", "gelu"}, {"head", head},
+  Json config = {{"model_type", "heed"},
+                 {"architecture", architecture},
+                 {"vocab_size", 50},
+                 {"hidden_size", 32},
+                 {"num_attention_heads", 4},
+                 {"intermediate_size", 64},
+                 {"hidden_act", "gelu"},
+                 {"head", head},
                  {"layers", Json::array({layer, layer})}};
   if (head == "classification" || head == "token_classification") config["num_labels"] = 5;
   return config;

@@ -1,4 +1,5 @@
-// Native models with seeded random weights, for tests and benchmarks: every shape that a configuration asks for, no file.
+// Native models with seeded random weights, for tests and benchmarks: every shape that a configuration asks
+// for, no file.
 #ifndef HEED_TESTS_TESTING_RANDOM_MODEL_H_
 #define HEED_TESTS_TESTING_RANDOM_MODEL_H_
 
@@ -20,8 +21,8 @@ struct RandomWeights {
   std::map<std::string, Tensor> tensors;
 };
 
-// The tensors of a native configuration (dense feed-forwards, attention of type full or softmax), f32, scaled so that
-// activations neither vanish nor explode. `attention_bias` says whether products have biases.
+// The tensors of a native configuration (dense feed-forwards, attention of type full or softmax), f32, scaled
+// so that activations neither vanish nor explode. `attention_bias` says whether products have biases.
 RandomWeights MakeRandomWeights(const Json& config, uint64_t seed = 1);
 
 // The model and the memory that it reads its embeddings from.
@@ -35,8 +36,10 @@ struct RandomModel {
 // CHECKs that the configuration can be served.
 RandomModel MakeRandomModel(const Json& config, Precision precision = Precision::kF32, uint64_t seed = 1);
 
-// A small configuration to start from: {"architecture": "decoder", "layers": 2 x `attention`, width 32, 4 heads, ...}.
-Json SmallConfig(const std::string& architecture, const std::string& head, const Json& attention = {{"type", "full"}});
+// A small configuration to start from: {"architecture": "decoder", "layers": 2 x `attention`, width 32, 4
+// heads, ...}.
+Json SmallConfig(const std::string& architecture, const std::string& head,
+                 const Json& attention = {{"type", "full"}});
 
 }  // namespace heed
 

@@ -27,7 +27,8 @@ TEST(ModelConfig, ASmallOneIsAcceptedWithItsDefaults) {
   ASSERT_TRUE(config.ok()) << config.status();
   EXPECT_EQ(config->norm.placement, NormPlacement::kPre);
   EXPECT_EQ(config->pooling, Pooling::kFirst);
-  EXPECT_EQ(config->labels, (std::vector<std::string>{"LABEL_0", "LABEL_1", "LABEL_2", "LABEL_3", "LABEL_4"}));
+  EXPECT_EQ(config->labels,
+            (std::vector<std::string>{"LABEL_0", "LABEL_1", "LABEL_2", "LABEL_3", "LABEL_4"}));
   EXPECT_FALSE(config->multi_label);
 }
 
@@ -57,7 +58,8 @@ TEST(ModelConfig, EveryRefusalNamesTheFieldTheValueAndTheLimit) {
       {With("architecture", nullptr), {"architecture"}},
       {With("tokenizer", "words"), {"tokenizer", "words", "bytes"}},
       {With("unknown_key", 1), {"unknown_key"}},
-      {With("layers", {{{"attention", {{"type", "full"}}}, {"ffn", {{"type", "moe"}}}}}), {"layers[0].ffn", "moe"}},
+      {With("layers", {{{"attention", {{"type", "full"}}}, {"ffn", {{"type", "moe"}}}}}),
+       {"layers[0].ffn", "moe"}},
       {With("layers", {{{"atention", {{"type", "full"}}}}}), {"layers[0]", "attention"}},
   };
   for (const Case& c : cases) {

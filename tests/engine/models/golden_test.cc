@@ -1,4 +1,5 @@
-// The golden cases that travel with the source, in every precision, every way. `./dev golden DIR...` runs any others.
+// The golden cases that travel with the source, in every precision, every way. `./dev golden DIR...` runs any
+// others.
 
 #include "engine/models/golden.h"
 

@@ -168,7 +168,8 @@ TEST(Sequence, BytesThatAreNoStateAreAnErrorNotACrash) {
 }
 
 TEST(Sequence, HoldsNoMoreThanItsClosedForm) {
-  for (const Json& attention : {Json{{"type", "full"}}, Json{{"type", "softmax"}, {"window", 40}, {"sinks", 2}}}) {
+  for (const Json& attention :
+       {Json{{"type", "full"}}, Json{{"type", "softmax"}, {"window", 40}, {"sinks", 2}}}) {
     RandomModel model = MakeRandomModel(SmallConfig("decoder", "lm", attention));
     Threads threads(1);
     auto sequence = model->Start();
@@ -177,7 +178,8 @@ TEST(Sequence, HoldsNoMoreThanItsClosedForm) {
       std::vector<Work> step;
       step.push_back(Last(sequence.get(), {i % 50}, &out));
       RunPass(*model, step, threads);
-      ASSERT_LE(MeasuredBytes(*sequence), model->StateBytes(sequence->tokens())) << attention.dump() << " at " << i;
+      ASSERT_LE(MeasuredBytes(*sequence), model->StateBytes(sequence->tokens()))
+          << attention.dump() << " at " << i;
     }
   }
 }

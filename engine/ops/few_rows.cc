@@ -1,0 +1,209 @@
+#include "engine/ops/simd.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "engine/ops/few_rows.cc"
+#include "hwy/foreach_target.h"  // compiles this file once for each target
+
+#include <algorithm>
+#include <cstring>
+
+#include "absl/log/check.h"
+#include "engine/ops/few_rows.h"
+#include "engine/ops/microkernel.h"
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace heed {
+namespace HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+// A step along K is 4 bytes of A and a row of 256 bytes of the panel: one number of K in f32, two in bf16,
+// four in int8.
+constexpr int64_t kStepBytes = 4, kPanelBytes = 256;
+constexpr int64_t kPieceSteps = 64;  // 16 KiB of the panel
+
+// Vectors of whatever type go about as floats: these are broadcast straight from memory, and the compiler
+// keeps them in registers.
+using D = hn::ScalableTag<float>;
+using V = hn::VFromD<D>;
+using Whole = hn::RebindToSigned<D>;
+
+struct F32 {
+  using Sum = float;
+  static V MultiplyAdd(V a, V b, V sum) { return hn::MulAdd(a, b, sum); }
+};
+
+#if HWY_NATIVE_DOT_BF16
+struct PairsOfBf16 {
+  using Sum = float;
+  static V MultiplyAdd(V a, V b, V sum) {
+    const hn::Repartition<hwy::bfloat16_t, D> pairs;
+    V unused = hn::Zero(D());
+    return hn::ReorderWidenMulAccumulate(D(), hn::BitCast(pairs, a), hn::BitCast(pairs, b), sum, unused);
+  }
+};
+#endif
+
+#if HWY_TARGET <= HWY_AVX3_ZEN4
+struct QuadruplesOfInt8 {
+  using Sum = int32_t;
+  static V MultiplyAdd(V a, V b, V sum) {
+    const hn::Repartition<uint8_t, D> du8;
+    const hn::Repartition<int8_t, D> ds8;
+    const Whole whole;
+    return hn::BitCast(D(), hn::SumOfMulQuadAccumulate(whole, hn::BitCast(du8, a), hn::BitCast(ds8, b),
+                                                       hn::BitCast(whole, sum)));
+  }
+};
+#endif
+
+// Into L2, not L1, where the piece at hand is.
+HWY_INLINE void FetchToL2(const char* line) { __builtin_prefetch(line, 0, 2); }
+
+// Some steps of the product, and memory to fetch meanwhile: `lines` cache lines a step from `ahead` on.
+struct Piece {
+  const char* a;
+  int64_t a_stride;
+  const char* panel;
+  int64_t steps;
+  const char* ahead;
+  int lines;
+};
+
+// kRows rows of a piece, their sums in registers meanwhile.
+template <class Type, int kRows>
+HWY_INLINE void MultiplyRows(Piece p, float* sums) {
+  const D d;
+  constexpr int kLanes = hn::MaxLanes(D()), kVectors = 64 / kLanes;
+  V sum[kRows][kVectors];
+#pragma GCC unroll 16
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 16
+    for (int v = 0; v < kVectors; ++v) sum[r][v] = hn::Load(d, sums + r * 64 + v * kLanes);
+  }
+  for (int64_t step = 0; step < p.steps; ++step, p.a += kStepBytes, p.panel += kPanelBytes) {
+    for (int line = 0; line < p.lines; ++line, p.ahead += 64) FetchToL2(p.ahead);
+    V b[kVectors];
+#pragma GCC unroll 16
+    for (int v = 0; v < kVectors; ++v)
+      b[v] = hn::LoadU(d, reinterpret_cast<const float*>(p.panel) + v * kLanes);
+#pragma GCC unroll 16
+    for (int r = 0; r < kRows; ++r) {
+      float number;
+      std::memcpy(&number, p.a + r * p.a_stride, sizeof(number));
+      const V broadcast = hn::Set(d, number);
+#pragma GCC unroll 16
+      for (int v = 0; v < kVectors; ++v) sum[r][v] = Type::MultiplyAdd(broadcast, b[v], sum[r][v]);
+    }
+  }
+#pragma GCC unroll 16
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 16
+    for (int v = 0; v < kVectors; ++v) hn::Store(sum[r][v], d, sums + r * 64 + v * kLanes);
+  }
+}
+
+template <class Type>
+HWY_INLINE void MultiplySomeRows(int64_t rows, const Piece& piece, float* sums) {
+  switch (rows) {
+    case 1:
+      return MultiplyRows<Type, 1>(piece, sums);
+    case 2:
+      return MultiplyRows<Type, 2>(piece, sums);
+    case 3:
+      return MultiplyRows<Type, 3>(piece, sums);
+    case 4:
+      return MultiplyRows<Type, 4>(piece, sums);
+    case 5:
+      return MultiplyRows<Type, 5>(piece, sums);
+    default:
+      return MultiplyRows<Type, 6>(piece, sums);
+  }
+}
+
+// Rows by groups as equal as can be, of which the largest fills the registers. Each group fetches its part of
+// the next piece: while a piece is read again from L1, the hardware would fetch nothing.
+struct Groups {
+  explicit Groups(int64_t rows) : count((rows + 5) / 6), size((rows + count - 1) / count) {}
+  int lines() const { return count == 1 ? 0 : count < 4 ? 2 : 1; }
+  const int64_t count, size;
+};
+
+// The sums over all of K.
+template <class Type>
+void SumUp(const FewRows& p, float* sums) {
+  const int64_t bytes = SizeOf(p.a.dtype), steps = p.a.cols * bytes / kStepBytes;
+  const auto* panel = static_cast<const char*>(p.panel);
+  const Groups groups(p.a.rows);
+  for (int64_t step = 0; step < steps; step += kPieceSteps) {
+    Piece piece{.a = static_cast<const char*>(p.a.data) + step * kStepBytes,
+                .a_stride = p.a.stride * bytes,
+                .panel = panel + step * kPanelBytes,
+                .steps = std::min(kPieceSteps, steps - step),
+                .ahead = panel + (step + kPieceSteps) * kPanelBytes,
+                .lines = groups.lines()};
+    for (int64_t row = 0; row < p.a.rows; row += groups.size) {
+      MultiplySomeRows<Type>(std::min(groups.size, p.a.rows - row), piece, sums + row * 64);
+      piece.a += groups.size * piece.a_stride;
+      piece.ahead += piece.steps * piece.lines * 64;
+    }
+  }
+}
+
+template <class Type>
+void Multiply(const FewRows& p) {
+  HWY_ALIGN float sums[kFewRows * 64] = {};
+  SumUp<Type>(p, sums);
+  using T = typename Type::Sum;
+  const hn::Rebind<T, D> d;
+  auto* out = static_cast<T*>(p.sums);
+  for (int64_t i = 0; i < p.a.rows * 64; i += hn::Lanes(d)) {
+    const auto sum = hn::BitCast(d, hn::Load(D(), sums + i));
+    hn::StoreU(p.add ? hn::Add(hn::LoadU(d, out + i), sum) : sum, d, out + i);
+  }
+}
+
+// The kernel for a type of A on this target, null if there is none.
+FewRowsKernel* Kernel(DType a) {
+#if HWY_TARGET <= HWY_AVX3
+  if (a == DType::kF32) return Multiply<F32>;
+#endif
+#if HWY_NATIVE_DOT_BF16
+  if (a == DType::kBf16) return Multiply<PairsOfBf16>;
+#endif
+#if HWY_TARGET <= HWY_AVX3_ZEN4
+  if (a == DType::kU8) return Multiply<QuadruplesOfInt8>;
+#endif
+  return nullptr;
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace heed
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace heed {
+namespace {
+
+HWY_EXPORT(Kernel);
+
+FewRowsKernel* KernelHere(DType a) {
+  // Tiles sum bf16 in an order of their own, and are faster than vectors in both types.
+  return a != DType::kF32 && MicroKernelUsesTiles() ? nullptr : HWY_DYNAMIC_DISPATCH(Kernel)(a);
+}
+
+}  // namespace
+
+bool CanMultiplyFewRows(const Rows& a) {
+  return a.rows <= kFewRows && a.cols * SizeOf(a.dtype) % 4 == 0 && KernelHere(a.dtype) != nullptr;
+}
+
+void MultiplyFewRows(const FewRows& product) {
+  DCHECK(CanMultiplyFewRows(product.a));
+  MicroKernel::CountCall();
+  KernelHere(product.a.dtype)(product);
+}
+
+}  // namespace heed
+#endif  // HWY_ONCE

@@ -1,0 +1,37 @@
+// The micro-kernel's product by hand, for the few rows of decoding. There, time is reading the panel, and
+// oneDNN's kernel reads it at half of the memory's speed (it goes through a panel again for every six rows,
+// and runs too little ahead): this one reads it once, in order, a piece at a time that stays in L1 while all
+// the rows use it.
+//
+// Its sums are bit for bit those of MicroKernel, one chain of fused additions for each output in K's order,
+// so a product may take either for any of its rows.
+#ifndef HEED_ENGINE_OPS_FEW_ROWS_H_
+#define HEED_ENGINE_OPS_FEW_ROWS_H_
+
+#include <cstdint>
+
+#include "engine/tensor/tensor.h"
+
+namespace heed {
+
+inline constexpr int64_t kFewRows = 32;
+
+// [rows, k] times a whole panel of 64 outputs, into sums of 64 numbers a row: f32, s32 for kU8. Types and
+// layout are MicroKernel's.
+struct FewRows {
+  Rows a;  // 1 to kFewRows rows; cols is k
+  const void* panel = nullptr;
+  void* sums = nullptr;
+  bool add = false;  // sums += instead of sums =
+};
+
+// Whether MultiplyFewRows computes this: not on a CPU where it could not be fast or not the same bits (older
+// vectors, AMX tiles in bf16), nor where k ends within a pair or quadruple.
+bool CanMultiplyFewRows(const Rows& a);
+void MultiplyFewRows(const FewRows& product);
+
+using FewRowsKernel = void(const FewRows&);
+
+}  // namespace heed
+
+#endif  // HEED_ENGINE_OPS_FEW_ROWS_H_
