@@ -27,7 +27,6 @@ constexpr int64_t kPieceSteps = 64;  // 16 KiB of the panel
 // keeps them in registers.
 using D = hn::ScalableTag<float>;
 using V = hn::VFromD<D>;
-using Whole = hn::RebindToSigned<D>;
 
 struct F32 {
   using Sum = float;
@@ -49,11 +48,10 @@ struct PairsOfBf16 {
 struct QuadruplesOfInt8 {
   using Sum = int32_t;
   static V MultiplyAdd(V a, V b, V sum) {
-    const hn::Repartition<uint8_t, D> du8;
-    const hn::Repartition<int8_t, D> ds8;
-    const Whole whole;
-    return hn::BitCast(D(), hn::SumOfMulQuadAccumulate(whole, hn::BitCast(du8, a), hn::BitCast(ds8, b),
-                                                       hn::BitCast(whole, sum)));
+    asm("vpdpbusd %2, %1, %0"
+        : "+v"(sum.raw)
+        : "v"(a.raw), "v"(b.raw));  // GCC spills the sums of its intrinsic
+    return sum;
   }
 };
 #endif
@@ -188,9 +186,17 @@ namespace {
 
 HWY_EXPORT(Kernel);
 
-FewRowsKernel* KernelHere(DType a) {
+FewRowsKernel* Choose(DType a) {
   // Tiles sum bf16 in an order of their own, and are faster than vectors in both types.
-  return a != DType::kF32 && MicroKernelUsesTiles() ? nullptr : HWY_DYNAMIC_DISPATCH(Kernel)(a);
+  if (!HasMicroKernel(a) || (a != DType::kF32 && MicroKernelUsesTiles())) return nullptr;
+  return HWY_DYNAMIC_DISPATCH(Kernel)(a);
+}
+
+FewRowsKernel* KernelHere(DType a) {
+  static FewRowsKernel* const f32 = Choose(DType::kF32);
+  static FewRowsKernel* const bf16 = Choose(DType::kBf16);
+  static FewRowsKernel* const u8 = Choose(DType::kU8);
+  return a == DType::kF32 ? f32 : a == DType::kBf16 ? bf16 : u8;
 }
 
 }  // namespace

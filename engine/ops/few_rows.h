@@ -1,7 +1,8 @@
 // The micro-kernel's product by hand, for the few rows of decoding. There, time is reading the panel, and
-// oneDNN's kernel reads it at half of the memory's speed (it goes through a panel again for every six rows,
-// and runs too little ahead): this one reads it once, in order, a piece at a time that stays in L1 while all
-// the rows use it.
+// oneDNN's kernel reads at half of the memory's speed: it goes through the panel again for every six rows and
+// runs too little ahead. This one reads it once, in order, a piece at a time that stays in L1 while all the
+// rows use it, and fetches the next piece meanwhile. (768 x 3072 on Zen 4, f32, 1 and 8 rows: 31 and 26 GB/s
+// instead of 19 and 16, of 31.)
 //
 // Its sums are bit for bit those of MicroKernel, one chain of fused additions for each output in K's order,
 // so a product may take either for any of its rows.
@@ -26,7 +27,7 @@ struct FewRows {
 };
 
 // Whether MultiplyFewRows computes this: not on a CPU where it could not be fast or not the same bits (older
-// vectors, AMX tiles in bf16), nor where k ends within a pair or quadruple.
+// vectors, AMX tiles in bf16 and int8), nor where k ends within a pair or quadruple.
 bool CanMultiplyFewRows(const Rows& a);
 void MultiplyFewRows(const FewRows& product);
 

@@ -339,7 +339,8 @@ TEST(Requests, WithTheSameSeedHaveTheSameText) {  // R10
     std::vector<int32_t> all;
     for (v1::GenerateEvent event; stream->Read(&event);)
       all.insert(all.end(), event.piece().tokens().begin(), event.piece().tokens().end());
-    EXPECT_TRUE(stream->Finish().ok());
+    const grpc::Status status = stream->Finish();
+    EXPECT_TRUE(status.ok()) << status.error_message();
     return all;
   };
   const std::vector<int32_t> first = tokens();
