@@ -131,8 +131,8 @@ class Peer {
   size_t next_ = 0;
 };
 
-// Few rows are over in microseconds, and some weights are still in the cache from the last time around: there a
-// measurement is a way through all the copies.
+// Few rows are over in microseconds, and some weights are still in the cache from the last time around: there
+// a measurement is a way through all the copies.
 double TimeOf(OurProduct& product, int64_t rows) {
   const int products = rows < 64 ? product.copies() : 1;
   return LeastSeconds({[&] {
