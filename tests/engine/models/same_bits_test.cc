@@ -121,7 +121,6 @@ TEST_P(SameBits, WhateverTheCompanyTheThreadsAndTheBudget) {
   Threads one(1), two(2), three(3);
   std::mt19937 random(7);
   const int mixes = std::getenv("HEED_FULL") ? 200 : kMixes;
-  std::getenv("HEED_FULL") ? 200 : 70;  // over 200 for each attention in its three precisions
   for (int mix = 0; mix < mixes; ++mix) {
     std::vector<Traveller> travellers = RandomTravellers(*model, random, 1 + random() % 6);
     std::vector<Output> alone = Alone(*model, travellers, one);
