@@ -4,8 +4,8 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
-#include <mutex>
 #include <new>
 #include <utility>
 
@@ -14,45 +14,25 @@ namespace {
 
 constexpr size_t kFirstBlock = 64 << 10;
 constexpr size_t kHugePage = 2 << 20;
-constexpr size_t kSharedRegion = 32 << 20;
 
 size_t RoundUp(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
-}  // namespace
-
-class Region {
- public:
-  explicit Region(size_t bytes) : bytes_(bytes + kHugePage) {
-    if (bytes_ < bytes) throw std::bad_alloc();
-    mapping_ = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (mapping_ == MAP_FAILED) throw std::bad_alloc();
-    const size_t past = reinterpret_cast<uintptr_t>(mapping_) % kHugePage;
-    data_ = static_cast<std::byte*>(mapping_) + (kHugePage - past) % kHugePage;
-    madvise(data_, bytes, MADV_HUGEPAGE);  // advice: that it can fail changes nothing
-  }
-  ~Region() { munmap(mapping_, bytes_); }
-  Region(const Region&) = delete;
-  Region& operator=(const Region&) = delete;
-
-  std::byte* data() const { return data_; }
-
- private:
-  const size_t bytes_;
-  void* mapping_;
-  std::byte* data_;  // from a huge page's boundary on
-};
-
-void Release::operator()(void* p) const {
-  if (region == nullptr) ::operator delete(p, std::align_val_t(kAlignment));
+// Large buffers ask for huge pages: streaming weights through 4 KiB pages costs a part of the memory's speed.
+void* Allocate(size_t bytes) {
+  const bool large = bytes >= kHugePage;
+  void* data = nullptr;
+  if (posix_memalign(&data, large ? kHugePage : kAlignment, RoundUp(bytes)) != 0) throw std::bad_alloc();
+  if (large) madvise(data, bytes, MADV_HUGEPAGE);  // advice: that it can fail changes nothing
+  return data;
 }
 
+}  // namespace
+
+void AlignedFree::operator()(void* p) const { std::free(p); }
+
 Buffer::Buffer(size_t bytes) : size_(bytes) {
-  if (bytes >= kHugePage) {
-    auto region = std::make_shared<Region>(bytes);
-    data_ = {region->data(), Release{region}};
-  } else if (bytes > 0) {
-    data_.reset(static_cast<std::byte*>(::operator new(RoundUp(bytes), std::align_val_t(kAlignment))));
-  }
+  if (bytes == 0) return;
+  data_.reset(static_cast<std::byte*>(Allocate(bytes)));
 }
 
 Buffer Buffer::Zeros(size_t bytes) {
@@ -61,26 +41,7 @@ Buffer Buffer::Zeros(size_t bytes) {
   return buffer;
 }
 
-Buffer Buffer::Lasting(size_t bytes) {
-  static std::mutex mutex;
-  static auto* latest = new std::weak_ptr<Region>;
-  static size_t used = 0;  // of the latest region
-  if (bytes == 0 || bytes >= kHugePage) return Buffer(bytes);
-  std::lock_guard lock(mutex);
-  std::shared_ptr<Region> region = latest->lock();
-  if (region == nullptr || used + bytes > kSharedRegion) {
-    *latest = region = std::make_shared<Region>(kSharedRegion);
-    used = 0;
-  }
-  Buffer buffer;
-  buffer.data_ = {region->data() + used, Release{region}};
-  buffer.size_ = bytes;
-  used += RoundUp(bytes);
-  return buffer;
-}
-
-Buffer::Buffer(const Buffer& other)
-    : Buffer(other.data_.get_deleter().region != nullptr ? Lasting(other.size_) : Buffer(other.size_)) {
+Buffer::Buffer(const Buffer& other) : Buffer(other.size_) {
   if (size_ > 0) std::memcpy(data_.get(), other.data_.get(), size_);
 }
 

@@ -11,25 +11,16 @@ namespace heed {
 
 inline constexpr size_t kAlignment = 64;  // a cache line, and the widest vector
 
-// Fresh memory from the system, on huge pages where it has them.
-class Region;
-
-struct Release {
+struct AlignedFree {
   void operator()(void* p) const;
-  std::shared_ptr<Region> region;  // what p is a part of; null if it came from the heap
 };
 
-// Bytes aligned to kAlignment. Throws std::bad_alloc. Copies are deep, and made as the original was.
-//
-// Large buffers lie on huge pages: over 4 KiB pages a core streams weights at little more than half of the memory's speed.
+// Bytes aligned to kAlignment. Throws std::bad_alloc. Copies are deep.
 class Buffer {
  public:
   Buffer() = default;
   explicit Buffer(size_t bytes);  // contents undefined
   static Buffer Zeros(size_t bytes);
-  // Contents undefined. For what is made together with others and lives as long as they, as the weights of a model: small
-  // ones share huge pages, and their memory is given back when the last of them is gone.
-  static Buffer Lasting(size_t bytes);
   Buffer(const Buffer& other);
   Buffer& operator=(const Buffer& other);
   Buffer(Buffer&& other) noexcept;
@@ -47,7 +38,7 @@ class Buffer {
   }
 
  private:
-  std::unique_ptr<std::byte, Release> data_;
+  std::unique_ptr<std::byte, AlignedFree> data_;
   size_t size_ = 0;
 };
 

@@ -1,7 +1,6 @@
 #include "engine/base/memory.h"
 
 #include <algorithm>
-#include <functional>
 #include <new>
 #include <span>
 #include <utility>
@@ -44,22 +43,6 @@ TEST(Buffer, WhatWasMovedFromIsEmpty) {
 
 #if !defined(__SANITIZE_ADDRESS__) && \
     !defined(__SANITIZE_THREAD__)  // whose allocators end the process instead
-TEST(Buffer, LastingOnesLieApartAndOutliveEachOther) {
-  std::vector<Buffer> buffers;
-  for (int i = 0; i < 100; ++i) {
-    buffers.push_back(Buffer::Lasting(1 << (i % 23)));
-    EXPECT_TRUE(Aligned(buffers.back().as<char>()));
-    std::fill_n(buffers.back().as<char>(), buffers.back().size(), static_cast<char>(i));
-  }
-  const std::vector<Buffer> copies(buffers.begin() + 50, buffers.end());
-  buffers.erase(buffers.begin(), buffers.begin() + 50);
-  for (int i = 0; i < 50; ++i) {
-    for (const Buffer& buffer : {std::cref(buffers[i]), std::cref(copies[i])}) {
-      EXPECT_THAT(std::span(buffer.as<char>(), buffer.size()), Each(static_cast<char>(50 + i)));
-    }
-  }
-}
-
 TEST(Buffer, TooMuchIsBadAlloc) { EXPECT_THROW(Buffer(size_t{1} << 60), std::bad_alloc); }
 #endif
 
