@@ -23,9 +23,9 @@ Edge::Edge(Metrics* metrics, const Clock* clock, const v1::ServerConfig& config)
 
 absl::Status Edge::Enter(const Method& method) {
   metrics_->CallStarted(method.service, method.name);
-  if (method.health) return absl::OkStatus();
   std::lock_guard lock(mutex_);
-  ++inside_;
+  ++(method.health ? asking_ : inside_);
+  if (method.health) return absl::OkStatus();
   if (closed_) return absl::UnavailableError("the server is stopping");
   if (inside_ > limits().requests()) {
     return RetryAfter(absl::ResourceExhaustedError(
@@ -42,9 +42,8 @@ void Edge::Leave(const Method& method, const absl::Status& status) {
         "call failed",
         {{"service", method.service}, {"method", method.name}, {"error", std::string(status.message())}});
   }
-  if (method.health) return;
   std::lock_guard lock(mutex_);
-  if (--inside_ == 0) left_.notify_all();
+  if (--(method.health ? asking_ : inside_) == 0) left_.notify_all();
 }
 
 void Edge::Close() {
@@ -52,9 +51,14 @@ void Edge::Close() {
   closed_ = true;
 }
 
-bool Edge::WaitUntilEmpty(Time until) {
+void Edge::WaitUntilDone(Time until) {
   std::unique_lock lock(mutex_);
-  return left_.wait_until(lock, until, [this] { return inside_ == 0; });
+  left_.wait_until(lock, until, [this] { return inside_ == 0; });
+}
+
+void Edge::WaitUntilEmpty(Time until) {
+  std::unique_lock lock(mutex_);
+  left_.wait_until(lock, until, [this] { return inside_ + asking_ == 0; });
 }
 
 int64_t Edge::inside() const {

@@ -36,9 +36,11 @@ class Edge {
   absl::Status Enter(const Method& method);
   void Leave(const Method& method, const absl::Status& status);
 
-  void Close();                     // from here on, calls are refused; those inside go on
-  bool WaitUntilEmpty(Time until);  // until all inside have left; false if some have not
-  int64_t inside() const;
+  void Close();  // from here on, calls are refused; those inside go on
+  // Until all work inside has left; until health calls have, too. Or until the time.
+  void WaitUntilDone(Time until);
+  void WaitUntilEmpty(Time until);
+  int64_t inside() const;  // without health calls
 
   // Streams that may stall. Sweep() ends those whose client has not taken a message for `stall_seconds`.
   void Track(std::weak_ptr<StreamCall> stream);
@@ -55,9 +57,10 @@ class Edge {
   Metrics* const metrics_;
   const Clock* const clock_;
   const v1::ServerConfig config_;
-  mutable std::mutex mutex_;  // guards the next four
+  mutable std::mutex mutex_;  // guards the next five
   std::condition_variable left_;
   int64_t inside_ = 0;
+  int64_t asking_ = 0;  // calls for health
   bool closed_ = false;
   std::vector<std::weak_ptr<StreamCall>> streams_;
   Workers intake_, answers_;  // last: their tasks use the rest

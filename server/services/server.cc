@@ -109,6 +109,7 @@ struct Server::State {
   absl::Status Listen();
   void Tick(std::stop_token stop);
   void Loaded(const ModelSpec& spec);
+  void Hurry();
   bool WaitForHurry(Duration time);
   void EndCalls();
 
@@ -172,7 +173,14 @@ void Server::State::Tick(std::stop_token stop) {
   }
 }
 
-// True when HurryDrain() was called, at once; else false after `time`.
+// Delay and grace are over.
+void Server::State::Hurry() {
+  std::lock_guard lock(mutex);
+  hurry = true;
+  hurry_changed.notify_all();
+}
+
+// True when it is to hurry, at once; else false after `time`.
 bool Server::State::WaitForHurry(Duration time) {
   std::unique_lock lock(mutex);
   return hurry_changed.wait_for(lock, time, [this] { return hurry; });
@@ -206,7 +214,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Listen(const v1::ServerConfig& c
 }
 
 Server::~Server() {
-  HurryDrain();
+  state_->Hurry();
   Drain();
 }
 
@@ -241,7 +249,7 @@ void Server::Drain() {
   const Duration grace = ToDuration(state.config.shutdown().grace_seconds());
   const Time until = state.WaitForHurry(Duration::zero()) ? Clock::Real().Now() : Clock::Real().Now() + grace;
   std::jthread shutdown([&] { state.rpc_server->Shutdown(FromNow(grace + 2 * kLastWrites)); });
-  state.edge.WaitUntilEmpty(until);
+  state.edge.WaitUntilDone(until);
   state.registry.Drain(until);
   state.EndCalls();
   shutdown.join();
@@ -250,11 +258,7 @@ void Server::Drain() {
 }
 
 void Server::HurryDrain() {
-  {
-    std::lock_guard lock(state_->mutex);
-    state_->hurry = true;
-    state_->hurry_changed.notify_all();
-  }
+  state_->Hurry();
   state_->registry.Drain(Clock::Real().Now());
   state_->EndCalls();
 }
