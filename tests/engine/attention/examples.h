@@ -69,6 +69,10 @@ inline std::vector<AttentionExample> AttentionExamples() {
       {"softmax",
        R"({"window": 40, "sinks": 3, "relative_bias": {"buckets": 8, "max_distance": 20}, "alibi": true})",
        Place::kDecoder, 32, 4, biased},
+      {"linear", "{}", Place::kDecoder, 32, 4, plain},
+      {"linear", R"({"eps": 0.5})", Place::kDecoder, 45, 5, QueryKeyValue(45, 45, 45)},
+      {"linear", "{}", Place::kEncoder, 80, 2, QueryKeyValue(80, 80, 80)},
+      {"linear", "{}", Place::kCross, 32, 4, plain},
   };
 }
 

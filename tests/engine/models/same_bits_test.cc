@@ -28,7 +28,8 @@ std::vector<Setting> Settings() {
   const std::map<std::string, Json> attentions = {
       {"full", {{"type", "full"}}},
       {"grouped", {{"type", "softmax"}, {"num_key_value_heads", 1}, {"rope", {{"theta", 10000}}}}},
-      {"window", {{"type", "softmax"}, {"window", 70}, {"sinks", 3}, {"alibi", true}}}};
+      {"window", {{"type", "softmax"}, {"window", 70}, {"sinks", 3}, {"alibi", true}}},
+      {"linear", {{"type", "linear"}}}};
   for (const auto& [name, attention] : attentions) {
     for (Precision precision : {Precision::kF32, Precision::kBf16, Precision::kInt8}) {
       Json config = SmallConfig("decoder", "lm", attention);

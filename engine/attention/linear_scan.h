@@ -1,0 +1,80 @@
+// The linear scan: attention whose weights are products of features, phi(q) . phi(k), so that all the past of
+// a head fits into one matrix and one vector (Katharopoulos et al. 2020):
+//   memory += phi(k)' v,  norm += phi(k),  out = phi(q) memory / (phi(q) . norm + eps)
+//
+// Causal, a block of rows attends to what came before it through the memory, and to itself by masked weights:
+//   out = (phi(Q) memory + cut(phi(Q) phi(K)') V) / (phi(Q) norm + sums of the cut + eps)
+// and then goes into the memory as a whole: four products by the micro-kernel. Blocks end at multiples of
+// kGrid, whatever arrived when, so a row's result is the same bits however its chunks came. A single row
+// within a block (a decode step) is a rank-1 update, the same within rounding.
+//
+// Features and values are f32 or bf16, memory and norm f32.
+#ifndef HEED_ENGINE_ATTENTION_LINEAR_SCAN_H_
+#define HEED_ENGINE_ATTENTION_LINEAR_SCAN_H_
+
+#include <cstdint>
+#include <functional>
+
+#include "engine/base/archive.h"
+#include "engine/base/memory.h"
+#include "engine/tensor/tensor.h"
+
+namespace heed {
+
+// All that one head of one sequence remembers, the same size at any length. Copies are independent.
+class ScanMemory {
+ public:
+  ScanMemory(int64_t features, int64_t head_dim);
+
+  Matrix<float> sums();  // [features, head_dim and zeros up to a multiple of 16]
+  float* norm();         // [features]
+  int64_t tokens() const { return tokens_; }
+  void Take(int64_t rows) { tokens_ += rows; }
+
+  // The numbers; how many rows they stem from is the caller's to keep.
+  void Archive(StateArchive& archive, int64_t tokens);
+  static int64_t Bytes(int64_t features, int64_t head_dim);
+
+ private:
+  int64_t features_, columns_;
+  int64_t tokens_ = 0;
+  Buffer data_;
+};
+
+// Const and thread-safe but for the memory and scratch given.
+class LinearScan {
+ public:
+  struct Options {
+    int64_t head_dim = 0;
+    int64_t features = 0;
+    // Rows of queries or keys, [n, head_dim], to their features, [n, features], of the same type.
+    std::function<void(const Rows& x, const Rows& features)> feature_map;
+    double eps = 0;  // added to the normaliser
+  };
+  LinearScan(DType type, Options options);
+
+  // One head's rows. Takes them in, and each attends to those up to itself.
+  void Extend(const Rows& q, const Rows& k, const Rows& v, ScanMemory& memory, const Rows& out,
+              Scratch& scratch) const;
+  // Takes them in; nobody attends.
+  void Remember(const Rows& k, const Rows& v, ScanMemory& memory, Scratch& scratch) const;
+  // Attends to all that is remembered.
+  void Attend(const Rows& q, ScanMemory& memory, const Rows& out, Scratch& scratch) const;
+
+  ScanMemory NewMemory() const { return {options_.features, options_.head_dim}; }
+  const Options& options() const { return options_; }
+  // Multiply-adds for n rows of one head.
+  double Cost(int64_t n, bool causal) const;
+
+ private:
+  class Block;
+  void Step(const Rows& q, const Rows& k, const Rows& v, ScanMemory& memory, const Rows& out,
+            Scratch& scratch) const;
+
+  DType type_;
+  Options options_;
+};
+
+}  // namespace heed
+
+#endif  // HEED_ENGINE_ATTENTION_LINEAR_SCAN_H_
