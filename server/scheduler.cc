@@ -334,7 +334,7 @@ int64_t Scheduler::Add(Entry& entry, int64_t rows, Batch* batch) {
     return 0;
   }
   int64_t given = 0;
-  for (size_t i = first; i < batch->works.size(); ++i) given += std::ssize(batch->works[i].tokens);
+  for (size_t i = first; i < batch->works.size(); ++i) given += batch->works[i].rows();
   CHECK(given >= 1 && given <= rows) << given << " rows of " << rows;
   entry.first_work = static_cast<int>(first);
   entry.works = static_cast<int>(batch->works.size() - first);

@@ -40,6 +40,8 @@ std::string Labels(const v1::ModelDescription& description) {
   return OneLine(text, 2000);
 }
 
+std::string Length(int64_t tokens) { return tokens > 0 ? Cat(Grouped(tokens), " tokens") : "any length"; }
+
 // What a token more costs is what tells a growing memory from a constant one.
 void Costs(std::string& page, const v1::ModelDescription& description) {
   if (description.costs().empty()) return;
@@ -68,8 +70,11 @@ std::string DescriptionText(const v1::ModelDescription& description) {
   Line(page, "calls", absl::StrJoin(description.rpcs(), ", "));
   Line(page, "decoding", description.decode_class());
   Line(page, "vocabulary", Grouped(description.vocab_size()));
-  Line(page, "longest",
-       description.max_tokens() > 0 ? Cat(Grouped(description.max_tokens()), " tokens") : "any length");
+  Line(page, "longest", Length(description.max_tokens()));
+  if (description.architecture() == "encoder-decoder")
+    Line(page, "source", Length(description.max_source_tokens()));
+  if (description.has_decoder_start_token_id())
+    Line(page, "starts with", Cat("token ", description.decoder_start_token_id()));
   Line(page, "parameters", Grouped(description.parameters()));
   Line(page, "weights", Cat(Size(description.weight_bytes()), " in memory, ", description.precision()));
   Costs(page, description);

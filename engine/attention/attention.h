@@ -59,7 +59,7 @@ struct Product {
 // The rows that one sequence gives to one Extend().
 struct AttentionRows {
   int64_t first = 0;         // position of the first row in its sequence
-  int64_t count = 0;         // rows that attend; 0 when only a source is taken in
+  int64_t count = 0;         // rows that attend; 0 when only a source is taken in, as models do it
   int64_t source_count = 0;  // rows that become keys and values: == count in self-attention
   bool complete = false;     // no further row will come: an encoder, or a whole source
   // Results of the products, side by side, in the order of Attention::products: product p is Cols(offset[p],
@@ -91,11 +91,11 @@ class Attention {
  public:
   virtual ~Attention() = default;
   virtual std::unique_ptr<AttentionRun> Start() const = 0;
-  // Closed form: the most bytes of memory that a run holds after `tokens` tokens, however they came. At least
-  // what Archive() measures.
+  // Closed form: the most bytes of memory that a run holds after `tokens` tokens (in cross-attention, a
+  // source of so many), however they came. At least what Archive() measures.
   virtual int64_t StateBytes(int64_t tokens) const = 0;
-  // Multiply-adds of Extend() for a whole sequence of n rows, all heads; what admission and Describe predict
-  // with.
+  // Multiply-adds of Extend() for a whole sequence of n rows (in cross-attention, with a source of n rows),
+  // all heads; what Describe predicts with.
   virtual double Cost(int64_t n) const = 0;
 
   const std::vector<Product>& products() const { return products_; }

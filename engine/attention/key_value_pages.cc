@@ -47,7 +47,7 @@ KeyValuePages::KeyValuePages(const KeyValuePages& other)
       begin_(other.begin_),
       end_(other.end_),
       pages_(other.pages_) {
-  if (end_ % kPage != 0) pages_.back() = std::make_shared<Buffer>(*pages_.back());
+  if (end_ % kPage != 0) last_shared_ = other.last_shared_ = true;
 }
 
 int64_t KeyValuePages::Bytes(DType type, int64_t head_dim, int64_t begin, int64_t end) {
@@ -83,7 +83,12 @@ void KeyValuePages::Append(const Rows& keys, const Rows& values) {
   CHECK(keys.dtype == type_ && values.dtype == type_ && keys.rows == values.rows);
   for (int64_t row = 0; row < keys.rows;) {
     const int64_t place = end_ % kPage;
-    if (place == 0) pages_.push_back(std::make_shared<Buffer>(PageBytes(type_, head_dim_)));
+    if (place == 0) {
+      pages_.push_back(std::make_shared<Buffer>(PageBytes(type_, head_dim_)));
+    } else if (last_shared_) {
+      pages_.back() = std::make_shared<Buffer>(*pages_.back());
+    }
+    last_shared_ = false;
     const int64_t count = std::min(kSoftmaxPiece - place % kSoftmaxPiece, keys.rows - row);
     Fill(keys.Slice(row, count), values.Slice(row, count), place);
     row += count;

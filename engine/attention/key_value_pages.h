@@ -23,7 +23,8 @@ namespace heed {
 // grid on which sums along a sequence are cut, whatever arrived when.
 inline constexpr int64_t kKeyBlock = 2 * kGrid;
 
-// Copies share the full pages, which never change again; both go on independently.
+// Copies share all pages, and each that goes on takes a page of its own for the last one if it is not full:
+// a copy costs no more than its list of pages, and one that only reads never more.
 class KeyValuePages {
  public:
   static constexpr int64_t kPage = kGrid;
@@ -86,6 +87,7 @@ class KeyValuePages {
   int64_t begin_ = 0, end_ = 0;
   // Pages before the last, and a full last one, are never written again: copies share them.
   std::vector<Page> pages_;
+  mutable bool last_shared_ = false;  // with a copy; then the last page is read, not written
 };
 
 }  // namespace heed

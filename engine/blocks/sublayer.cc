@@ -4,6 +4,31 @@
 #include "engine/ops/rows.h"
 
 namespace heed {
+namespace {
+
+// The block's rows in the activation type.
+Rows Converted(RowBlock& block) {
+  Rows x{DType::kF32, block.x.data, block.x.rows, block.x.cols, block.x.stride};
+  Rows input = block.buffers.input.First(block.rows());
+  if (input.dtype == DType::kF32) return x;
+  ForRows(block,
+          [&](int64_t first, int64_t count) { Convert(x.Slice(first, count), input.Slice(first, count)); });
+  return input;
+}
+
+PackedWeights PackProducts(const std::vector<Product>& products, bool of_source, Precision precision) {
+  std::vector<PackedWeights::Part> parts;
+  for (const Product& product : products) {
+    if (product.of_source == of_source) parts.push_back({product.weight, product.bias});
+  }
+  return parts.empty() ? PackedWeights() : PackedWeights::Pack(parts, precision);
+}
+
+double MultiplyAdds(const PackedWeights& weights) {
+  return static_cast<double>(weights.in()) * static_cast<double>(weights.out());
+}
+
+}  // namespace
 
 absl::StatusOr<Residual> Residual::Load(const WeightScope& norm_scope, int64_t width,
                                         const NormOptions& options) {
@@ -14,15 +39,10 @@ absl::StatusOr<Residual> Residual::Load(const WeightScope& norm_scope, int64_t w
 }
 
 Rows Residual::Open(RowBlock& block) const {
-  Rows x{DType::kF32, block.x.data, block.x.rows, block.x.cols, block.x.stride};
+  if (placement_ != NormPlacement::kPre) return Converted(block);
   Rows input = block.buffers.input.First(block.rows());
-  if (placement_ != NormPlacement::kPre && input.dtype == DType::kF32) return x;
   ForRows(block, [&](int64_t first, int64_t count) {
-    if (placement_ == NormPlacement::kPre) {
-      norm_.Apply(block.x.Rows(first, count), input.Slice(first, count));
-    } else {
-      Convert(x.Slice(first, count), input.Slice(first, count));
-    }
+    norm_.Apply(block.x.Rows(first, count), input.Slice(first, count));
   });
   return input;
 }
@@ -54,9 +74,8 @@ absl::StatusOr<AttentionSublayer> AttentionSublayer::Load(std::unique_ptr<Attent
   ASSIGN_OR_RETURN(sublayer.residual_, Residual::Load(norm_scope, width, norm));
   ASSIGN_OR_RETURN(Product o, LoadProduct(scope, "o", width, attention->out_width()));
   sublayer.output_ = PackedWeights::Pack({{o.weight, o.bias}}, precision);
-  std::vector<PackedWeights::Part> parts;
-  for (const Product& product : attention->products()) parts.push_back({product.weight, product.bias});
-  sublayer.products_ = PackedWeights::Pack(parts, precision);
+  sublayer.products_ = PackProducts(attention->products(), false, precision);
+  sublayer.source_products_ = PackProducts(attention->products(), true, precision);
   sublayer.attention_ = std::move(attention);
   return sublayer;
 }
@@ -65,23 +84,27 @@ void AttentionSublayer::Open(RowBlock& block, const Rows& products) const {
   Linear(block, residual_.Open(block), products_, {.out = products});
 }
 
+void AttentionSublayer::OpenSource(RowBlock& source, const Rows& products) const {
+  Linear(source, Converted(source), source_products_, {.out = products});
+}
+
 void AttentionSublayer::Close(RowBlock& block, const Rows& attended) const {
   residual_.Close(block, [&](const Epilogue& out) { Linear(block, attended, output_, out); });
 }
 
-std::vector<Rows> AttentionSublayer::Split(const Rows& products) const {
+std::vector<Rows> AttentionSublayer::Split(const Rows& products, const Rows& source) const {
   std::vector<Rows> split;
-  for (size_t p = 0; p < attention_->products().size(); ++p) {
-    split.push_back(
-        products.Cols(products_.offset(static_cast<int>(p)), attention_->products()[p].weight.dim(0)));
+  int own = 0, of_source = 0;  // the next among its kind
+  for (const Product& product : attention_->products()) {
+    const int64_t offset = product.of_source ? source_products_.offset(of_source++) : products_.offset(own++);
+    split.push_back((product.of_source ? source : products).Cols(offset, product.weight.dim(0)));
   }
   return split;
 }
 
-double AttentionSublayer::multiply_adds() const {
-  return static_cast<double>(products_.in()) * products_.out() +
-         static_cast<double>(output_.in()) * output_.out();
-}
+double AttentionSublayer::multiply_adds() const { return MultiplyAdds(products_) + MultiplyAdds(output_); }
+
+double AttentionSublayer::source_multiply_adds() const { return MultiplyAdds(source_products_); }
 
 absl::StatusOr<FeedForwardSublayer> FeedForwardSublayer::Load(std::unique_ptr<FeedForward> feed_forward,
                                                               const WeightScope& norm_scope, int64_t width,

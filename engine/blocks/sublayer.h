@@ -32,7 +32,8 @@ class Residual {
   Norm norm_;
 };
 
-// An attention with its products, its output projection and its residual. Const and thread-safe.
+// An attention with its products, its output projection and its residual. Const and thread-safe. If products
+// are of the source, it is cross-attention.
 class AttentionSublayer {
  public:
   // Tensors: norm_scope/{weight,bias}; scope/{o and the variant's own}.
@@ -43,20 +44,27 @@ class AttentionSublayer {
   // Before the attention: norm, then all products of the input side by side into `products` [rows,
   // products_width].
   void Open(RowBlock& block, const Rows& products) const;
+  // Cross-attention, for rows of the source, which are read as they are: all products of the source side by
+  // side into `products` [source rows, source_products_width].
+  void OpenSource(RowBlock& source, const Rows& products) const;
   // After it: o(attended) into the residual stream. attended [rows, attention().out_width()].
   void Close(RowBlock& block, const Rows& attended) const;
 
   const Attention& attention() const { return *attention_; }
+  bool cross() const { return source_products_.out() > 0; }
   int64_t products_width() const { return products_.out(); }
-  // The columns of product p of `products`, for Attention::Extend.
-  std::vector<Rows> Split(const Rows& products) const;
-  int64_t weight_bytes() const { return products_.bytes() + output_.bytes(); }
-  double multiply_adds() const;  // a row, products only
+  int64_t source_products_width() const { return source_products_.out(); }
+  // The columns of each product, for Attention::Extend: of `products`, or of `source`, which may be empty if
+  // the attention is not cross().
+  std::vector<Rows> Split(const Rows& products, const Rows& source) const;
+  int64_t weight_bytes() const { return products_.bytes() + source_products_.bytes() + output_.bytes(); }
+  double multiply_adds() const;         // a row, products only
+  double source_multiply_adds() const;  // a row of the source
 
  private:
   std::unique_ptr<Attention> attention_;
   Residual residual_;
-  PackedWeights products_, output_;
+  PackedWeights products_, source_products_, output_;
 };
 
 // A feed-forward with its residual. Const and thread-safe.

@@ -16,16 +16,15 @@ constexpr int64_t kMaxLabels = 1 << 20;
 // Written by Hugging Face's tools or repeated from elsewhere; no number depends on them. Whether biases and a
 // head of its own are there, the weights' file says.
 constexpr const char* kWithoutEffect[] = {
-    "architectures",         "transformers_version", "torch_dtype",         "dtype",
-    "_name_or_path",         "attention_bias",       "tie_word_embeddings", "label2id",
-    "decoder_start_token_id"};
+    "architectures", "transformers_version", "torch_dtype",         "dtype",
+    "_name_or_path", "attention_bias",       "tie_word_embeddings", "label2id"};
 
 void ReadShape(JsonFields& fields, ModelConfig& config) {
   std::string architecture = fields.Choice("architecture", {"encoder", "decoder", "encoder-decoder"});
   if (!fields.Has("architecture")) fields.Fail("architecture is missing");
-  if (architecture == "encoder-decoder")
-    fields.Fail("architecture: encoder-decoder models are not served by this version");
-  config.architecture = architecture == "decoder" ? Architecture::kDecoder : Architecture::kEncoder;
+  config.architecture = architecture == "encoder"   ? Architecture::kEncoder
+                        : architecture == "decoder" ? Architecture::kDecoder
+                                                    : Architecture::kEncoderDecoder;
   config.vocab_size = fields.RequiredInt("vocab_size", 1, kMaxVocabulary);
   config.width = fields.RequiredInt("hidden_size", 1, kMaxWidth);
   config.num_heads = static_cast<int>(fields.RequiredInt("num_attention_heads", 1, config.width));
@@ -80,6 +79,9 @@ void ReadHead(JsonFields& fields, ModelConfig& config) {
                                                    : Head::kNone;
   if (head == "classification" && config.pooling == Pooling::kNone) config.pooling = Pooling::kFirst;
   if (head == "lm" || head == "token_classification") config.pooling = Pooling::kNone;
+  if (config.architecture == Architecture::kEncoderDecoder && head != "lm") {
+    fields.Fail(Cat("head: '", head, "'; of encoder-decoders those with head \"lm\" are served"));
+  }
 }
 
 void ReadTokenIds(JsonFields& fields, ModelConfig& config) {
@@ -87,6 +89,7 @@ void ReadTokenIds(JsonFields& fields, ModelConfig& config) {
   config.bos_token_id = static_cast<int32_t>(fields.Int("bos_token_id", -1, 0, last));
   config.pad_token_id = static_cast<int32_t>(fields.Int("pad_token_id", -1, 0, last));
   config.mask_token_id = static_cast<int32_t>(fields.Int("mask_token_id", -1, 0, last));
+  config.decoder_start_token_id = static_cast<int32_t>(fields.Int("decoder_start_token_id", -1, 0, last));
   const Json& eos = fields.Raw("eos_token_id");
   for (const Json& id : eos.is_array() ? eos : eos.is_null() ? Json::array() : Json::array({eos})) {
     if (!id.is_number_integer() || id < 0 || id > last) {
@@ -110,11 +113,15 @@ void ReadLabels(JsonFields& fields, ModelConfig& config) {
       "multi_label_classification";
 }
 
-LayerConfig ReadLayer(const Json& json, const std::string& where, JsonFields& fields) {
+LayerConfig ReadLayer(const Json& json, const std::string& where, bool cross, JsonFields& fields) {
   LayerConfig layer;
   JsonFields own(json, where);
   layer.attention = own.Raw("attention");
   if (!layer.attention.is_object()) own.Fail("attention is not an object");
+  if (cross) {
+    layer.cross_attention = own.Raw("cross_attention");
+    if (!layer.cross_attention.is_object()) own.Fail("cross_attention is not an object");
+  }
   const Json& ffn = own.Raw("ffn");
   if (!ffn.is_null()) {
     JsonFields options(ffn, where + ".ffn");
@@ -125,18 +132,26 @@ LayerConfig ReadLayer(const Json& json, const std::string& where, JsonFields& fi
   return layer;
 }
 
-void ReadLayers(JsonFields& fields, ModelConfig& config) {
-  const Json& layers = fields.Raw("layers");
-  if (!layers.is_array()) return fields.Fail("layers is not a list");
+// The layers under `key`; `cross`: each has a cross-attention.
+std::vector<LayerConfig> ReadLayers(JsonFields& fields, const std::string& key, bool cross,
+                                    const ModelConfig& config) {
+  std::vector<LayerConfig> read;
+  const Json& layers = fields.Raw(key);
+  if (!layers.is_array()) {
+    fields.Fail(key + " is not a list");
+    return read;
+  }
   if (layers.empty() || static_cast<int64_t>(layers.size()) > kMaxLayers) {
-    return fields.Fail(Cat("layers: ", layers.size(), " layers; 1 .. ", kMaxLayers, " can be served"));
+    fields.Fail(Cat(key, ": ", layers.size(), " layers; 1 .. ", kMaxLayers, " can be served"));
+    return read;
   }
   for (size_t i = 0; i < layers.size(); ++i) {
-    config.layers.push_back(ReadLayer(layers[i], Cat("config.json: layers[", i, "]"), fields));
-    if (config.layers.back().ffn == "dense" && config.intermediate_size == 0) {
-      return fields.Fail("intermediate_size is missing");
+    read.push_back(ReadLayer(layers[i], Cat("config.json: ", key, "[", i, "]"), cross, fields));
+    if (read.back().ffn == "dense" && config.intermediate_size == 0) {
+      fields.Fail("intermediate_size is missing");
     }
   }
+  return read;
 }
 
 }  // namespace
@@ -154,7 +169,10 @@ absl::StatusOr<ModelConfig> ParseModelConfig(const Json& json) {
     fields.Fail(std::string(act.status().message()));
   ReadNorm(fields, config);
   ReadEmbedding(fields, config);
-  ReadLayers(fields, config);
+  config.layers = ReadLayers(fields, "layers", /*cross=*/false, config);
+  if (config.architecture == Architecture::kEncoderDecoder) {
+    config.decoder_layers = ReadLayers(fields, "decoder_layers", /*cross=*/true, config);
+  }
   ReadHead(fields, config);
   ReadTokenIds(fields, config);
   ReadLabels(fields, config);

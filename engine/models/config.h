@@ -19,7 +19,8 @@ namespace heed {
 enum class Pooling { kNone, kFirst, kMean, kLast };
 
 struct LayerConfig {
-  Json attention;  // {"type", options}, read by the variant
+  Json attention;        // {"type", options}, read by the variant
+  Json cross_attention;  // the same; null but in the decoder of an encoder-decoder
   std::string ffn = "dense";
 };
 
@@ -33,15 +34,16 @@ struct ModelConfig {
   NormOptions norm;
   float embedding_scale = 1;
   Positions positions = Positions::kNone;
-  int64_t max_positions = 0;  // max_position_embeddings; 0 = no limit
-  std::vector<LayerConfig> layers;
+  int64_t max_positions = 0;                // max_position_embeddings; 0 = no limit
+  std::vector<LayerConfig> layers;          // of the only stack, or of an encoder-decoder's encoder
+  std::vector<LayerConfig> decoder_layers;  // of an encoder-decoder's decoder
   Head head = Head::kNone;
   Pooling pooling = Pooling::kNone;
   bool normalize = false;
   int64_t num_labels = 0;
   // What only names things.
   std::vector<int32_t> eos_token_ids;
-  int32_t bos_token_id = -1, pad_token_id = -1, mask_token_id = -1;
+  int32_t bos_token_id = -1, pad_token_id = -1, mask_token_id = -1, decoder_start_token_id = -1;
   std::vector<std::string> labels;
   bool multi_label = false;
   bool byte_tokens = false;

@@ -19,9 +19,11 @@ using Output = std::vector<float>;
 
 struct Case {
   std::string name;
-  Ids input;
+  Ids input;        // of an encoder-decoder: the target
+  Ids source;       // of an encoder-decoder
   Output expected;  // of every row, or the pooled one; empty if the case has greedy tokens only
-  Ids greedy;
+  Ids greedy;       // goes on after the input; in an encoder-decoder, after the start token
+  Ids start;        // that token
 };
 
 absl::StatusOr<Ids> ReadIds(const Tensor& tensor, int64_t vocab_size) {
@@ -34,26 +36,38 @@ absl::StatusOr<Ids> ReadIds(const Tensor& tensor, int64_t vocab_size) {
   return ids;
 }
 
-absl::StatusOr<std::vector<Case>> ReadCases(const Weights& file, int64_t vocab_size) {
+absl::StatusOr<std::vector<Case>> ReadCases(const Weights& file, const ModelInfo& info) {
+  const int64_t vocab_size = info.vocab_size;
+  const Architecture architecture = info.architecture;
   std::map<std::string, Case> cases;
   for (const auto& [name, tensor] : file.tensors()) {
     size_t dot = name.find('.');
     std::string key = dot == std::string::npos ? "" : name.substr(dot + 1);
     Case& c = cases[name.substr(0, dot)];
     c.name = name.substr(0, dot);
-    if (key == "logits" || key == "output") {
+    Ids* ids = key == "input_ids" || key == "target_ids" ? &c.input
+               : key == "source_ids"                     ? &c.source
+               : key == "greedy_ids"                     ? &c.greedy
+               : key == "start_id"                       ? &c.start
+                                                         : nullptr;
+    if (ids) {
+      ASSIGN_OR_RETURN(*ids, ReadIds(tensor, vocab_size));
+    } else if (key == "logits" || key == "output") {
       c.expected = ToFloats(tensor);
-    } else if (key == "input_ids") {
-      ASSIGN_OR_RETURN(c.input, ReadIds(tensor, vocab_size));
-    } else if (key == "greedy_ids") {
-      ASSIGN_OR_RETURN(c.greedy, ReadIds(tensor, vocab_size));
-    } else {
+    } else if (key != "eos_id" && !key.starts_with("beam_")) {  // those are generation's
       return absl::UnimplementedError(Cat("cases.safetensors: '", name, "' is of a kind that is not served"));
     }
   }
   std::vector<Case> list;
   for (auto& [name, c] : cases) {
-    if (c.input.empty()) return Invalid("cases.safetensors: ", name, " has no input_ids");
+    if (c.input.empty()) return Invalid("cases.safetensors: ", name, " has no input_ids and no target_ids");
+    if (c.source.empty() == (architecture == Architecture::kEncoderDecoder)) {
+      return Invalid("cases.safetensors: ", name,
+                     c.source.empty() ? " has no source_ids" : " has source_ids");
+    }
+    if (!c.source.empty() && c.start.empty() && !c.greedy.empty()) {
+      return Invalid("cases.safetensors: ", name, " has no start_id");
+    }
     list.push_back(std::move(c));
   }
   return list;
@@ -77,14 +91,16 @@ Work Reading(Sequence* sequence, std::span<const int32_t> tokens, bool more, Out
   return work;
 }
 
-Output InPieces(const Model& model, const Ids& ids, int64_t piece, Threads& threads,
+Output InPieces(const Model& model, const Case& c, int64_t piece, Threads& threads,
                 const std::function<void(std::unique_ptr<Sequence>&)>& between = {}) {
   Output out;
+  const Ids& ids = c.input;
   std::unique_ptr<Sequence> sequence = model.Start();
   for (size_t at = 0; at < ids.size(); at += piece) {
     size_t count = std::min<size_t>(piece, ids.size() - at);
     bool more = piece % kGrid == 0 && at + count < ids.size();
     std::vector<Work> batch{Reading(sequence.get(), std::span(ids).subspan(at, count), more, &out)};
+    if (at == 0) batch[0].source = c.source;
     Run(model, batch, threads);
     if (between) between(sequence);
   }
@@ -98,17 +114,19 @@ std::map<std::string, Output> Together(const Model& model, const std::vector<Cas
   for (const Case& c : cases) {
     sequences.push_back(model.Start());
     batch.push_back(Reading(sequences.back().get(), c.input, false, &outputs[c.name]));
+    batch.back().source = c.source;
   }
   Run(model, batch, threads);
   return outputs;
 }
 
-Ids Greedy(const Model& model, const Ids& prompt, size_t count, Threads& threads) {
+Ids Greedy(const Model& model, const Case& c, Threads& threads) {
   std::unique_ptr<Sequence> sequence = model.Start();
-  Ids next = prompt, generated;
-  while (generated.size() < count) {
+  Ids next = c.source.empty() ? c.input : c.start, generated;
+  while (generated.size() < c.greedy.size()) {
     Output out;
     std::vector<Work> batch{Reading(sequence.get(), next, false, &out)};
+    if (generated.empty()) batch[0].source = c.source;
     Run(model, batch, threads);
     int64_t width = model.info().output_width;
     next = {static_cast<int32_t>(ArgMax(out.data() + out.size() - width, width))};
@@ -173,17 +191,17 @@ void SaveAndRestore(const Model& model, std::unique_ptr<Sequence>& sequence) {
 
 void CheckDecoder(const Model& model, const Case& c, const Output& whole, Comparison& comparison,
                   Threads& threads) {
-  comparison.Same("in chunks of 128", whole, InPieces(model, c.input, kGrid, threads));
+  comparison.Same("in chunks of 128", whole, InPieces(model, c, kGrid, threads));
   if (model.info().decode != DecodeClass::kExact) return;
   auto clone = [](std::unique_ptr<Sequence>& s) { s = s->Clone(); };
   auto restore = [&](std::unique_ptr<Sequence>& s) { SaveAndRestore(model, s); };
-  comparison.Add("in pieces of 7", c.expected, InPieces(model, c.input, 7, threads));
-  Output steps = InPieces(model, c.input, 1, threads);
+  comparison.Add("in pieces of 7", c.expected, InPieces(model, c, 7, threads));
+  Output steps = InPieces(model, c, 1, threads);
   comparison.Add("token by token", c.expected, steps);
   comparison.Same("token by token, each from a clone (as token by token)", steps,
-                  InPieces(model, c.input, 1, threads, clone));
+                  InPieces(model, c, 1, threads, clone));
   comparison.Same("saved and restored between tokens (as token by token)", steps,
-                  InPieces(model, c.input, 1, threads, restore));
+                  InPieces(model, c, 1, threads, restore));
 }
 
 }  // namespace
@@ -197,26 +215,25 @@ absl::StatusOr<std::vector<GoldenResult>> CheckModelCases(const std::string& fol
                                                           Threads& threads) {
   ASSIGN_OR_RETURN(std::unique_ptr<const Model> model, LoadModel(folder, {.precision = precision}));
   ASSIGN_OR_RETURN(std::unique_ptr<Weights> file, Weights::LoadFile(folder + "/cases.safetensors"));
-  ASSIGN_OR_RETURN(std::vector<Case> cases, ReadCases(*file, model->info().vocab_size));
+  ASSIGN_OR_RETURN(std::vector<Case> cases, ReadCases(*file, model->info()));
   std::map<std::string, Output> together = Together(*model, cases, threads);
   std::vector<GoldenResult> results;
   for (const Case& c : cases) {
     results.push_back({.name = c.name});
     Comparison comparison(results.back(), model->info().precision);
     if (!c.expected.empty()) {
-      Output whole = InPieces(*model, c.input, static_cast<int64_t>(c.input.size()), threads);
+      Output whole = InPieces(*model, c, static_cast<int64_t>(c.input.size()), threads);
       comparison.Add("whole", c.expected, whole);
       comparison.Same("in a batch with all cases", whole, together[c.name]);
       bool pooled =
           c.expected.size() == static_cast<size_t>(model->info().output_width) && c.input.size() > 1;
-      if (model->info().architecture == Architecture::kDecoder && !pooled) {
+      if (model->info().architecture != Architecture::kEncoder && !pooled) {
         CheckDecoder(*model, c, whole, comparison, threads);
       }
     }
     if (!c.greedy.empty() && precision == Precision::kF32) {
       ++results.back().ways;
-      if (Greedy(*model, c.input, c.greedy.size(), threads) != c.greedy)
-        comparison.Problem("greedy: other tokens");
+      if (Greedy(*model, c, threads) != c.greedy) comparison.Problem("greedy: other tokens");
     }
   }
   return results;

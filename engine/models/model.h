@@ -5,6 +5,10 @@
 //   while (pass->Advance(threads)) {}                   // a layer at a time; stop anywhere and nothing is
 //   left behind
 //
+// An encoder-decoder's sequence is its target; the first Work of it brings the whole source too, which goes
+// through the encoder's layers first, in the same pass. What cross-attention keeps of it belongs to the
+// sequence.
+//
 // A batch is rows end to end: prompts, chunks of prompts and single decode steps mix freely, nothing is
 // padded, and a sequence's results are the same bits whatever else is in the batch.
 #ifndef HEED_ENGINE_MODELS_MODEL_H_
@@ -28,9 +32,11 @@ namespace heed {
 class Sequence {
  public:
   virtual ~Sequence() = default;
-  virtual std::unique_ptr<Sequence> Clone() const = 0;  // a fork: both go on independently
-  virtual void Archive(StateArchive& archive) = 0;      // measures, saves, restores
-  int64_t tokens() const { return tokens_; }            // taken in so far
+  // A fork: both go on independently. Cheap where what is remembered never changes again: full pages of keys
+  // and values, and a source, are shared, not copied.
+  virtual std::unique_ptr<Sequence> Clone() const = 0;
+  virtual void Archive(StateArchive& archive) = 0;  // measures, saves, restores
+  int64_t tokens() const { return tokens_; }        // taken in so far
  protected:
   int64_t tokens_ = 0;
 };
@@ -39,6 +45,7 @@ class Sequence {
 struct Work {
   Sequence* sequence = nullptr;  // no other Work of the batch names it
   std::vector<int32_t> tokens;   // its next rows; at least 1. Ids are within the vocabulary
+  std::vector<int32_t> source;   // encoder-decoders: all of it with the first tokens, and empty ever after
   // More rows of this sequence will come in a later pass (a chunk of a prompt). Then tokens() + rows must be
   // a multiple of kGrid, and encoders refuse it. A pooled head answers only with the last rows.
   bool more = false;
@@ -49,6 +56,8 @@ struct Work {
   // vector), in ascending order, from some engine thread, never two calls of one Work at a time. Must not
   // throw or block.
   std::function<void(int32_t row, std::span<const float> output)> read;
+
+  int64_t rows() const { return static_cast<int64_t>(source.size() + tokens.size()); }
 };
 
 // One batch's way through one model. Holds its own buffers; not thread-safe. The works and sequences must
@@ -73,15 +82,17 @@ struct ModelInfo {
   Head head = Head::kNone;
   std::string attention;  // the types of its layers joined by '+': "full", "full+softmax"
   int64_t width = 0;
-  int layers = 0;
+  int layers = 0;  // of encoder and decoder together
   int64_t vocab_size = 0;
-  int64_t output_width = 0;  // floats in an answer: vocab_size, num_labels or width
-  int64_t max_tokens = 0;    // the longest sequence; 0 = no limit of its own
+  int64_t output_width = 0;       // floats in an answer: vocab_size, num_labels or width
+  int64_t max_tokens = 0;         // the longest sequence; 0 = no limit of its own
+  int64_t max_source_tokens = 0;  // encoder-decoders: the longest source; 0 = no limit of its own
   DecodeClass decode = DecodeClass::kNone;
   std::vector<std::string> labels;  // id2label, "LABEL_0" ... where the file names none; classification heads
   bool multi_label = false;         // scores are sigmoids, not a softmax
   std::vector<int32_t> eos_token_ids;
   int32_t bos_token_id = -1, pad_token_id = -1, mask_token_id = -1;  // -1: none
+  int32_t decoder_start_token_id = -1;  // encoder-decoders: the first token of every target; -1: not told
   int64_t parameters = 0;
   int64_t weight_bytes = 0;  // as packed in memory
   Precision precision = Precision::kF32;
@@ -94,11 +105,13 @@ class Model {
   virtual ~Model() = default;
   virtual std::unique_ptr<Sequence> Start() const = 0;
   virtual std::unique_ptr<Pass> Begin(std::vector<Work>* batch) const = 0;
-  // Closed form: the most bytes that a sequence holds from its first to its `tokens`-th token. What admission
-  // reserves.
-  virtual int64_t StateBytes(int64_t tokens) const = 0;
-  // Multiply-adds for a sequence of n rows from start to end.
-  virtual double Cost(int64_t n) const = 0;
+  // Closed form: the most bytes that a sequence holds from its first to its `tokens`-th token, for an
+  // encoder-decoder with a source of `source`. What admission reserves.
+  virtual int64_t StateBytes(int64_t tokens, int64_t source = 0) const = 0;
+  // Multiply-adds for a sequence of n rows from start to end, for an encoder-decoder with a source of
+  // `source`. Cross-attention is taken as that of sqrt(n * source) rows to as many: exact where every row
+  // meets every key.
+  virtual double Cost(int64_t n, int64_t source = 0) const = 0;
 
   const ModelInfo& info() const { return info_; }
 

@@ -1,6 +1,9 @@
 #include "engine/models/native.h"
 
+#include <algorithm>
+#include <optional>
 #include <set>
+#include <utility>
 
 #include "engine/base/status.h"
 #include "engine/models/config.h"
@@ -9,47 +12,66 @@
 namespace heed {
 namespace {
 
-absl::StatusOr<std::unique_ptr<Attention>> LoadAttention(const ModelConfig& config, const LayerConfig& layer,
-                                                         int i, const WeightScope& scope,
-                                                         Precision precision) {
-  AttentionSetting setting;
+// Which layers, and how they stand in the model.
+struct StackPlan {
+  const std::vector<LayerConfig>& layers;
+  std::string key;  // of the layers in config.json
+  bool causal = false;
+};
+
+// The attention under `key` of a layer: "attention" or "cross_attention".
+absl::StatusOr<std::unique_ptr<Attention>> LoadAttention(const ModelConfig& config, AttentionSetting setting,
+                                                         const Json& options, const WeightScope& scope) {
   setting.width = config.width;
-  setting.causal = config.architecture == Architecture::kDecoder;
-  setting.precision = precision;
-  setting.where = Cat("config.json: layers[", i, "].attention");
-  JsonFields fields(layer.attention, setting.where);
+  JsonFields fields(options, setting.where);
   setting.num_heads = static_cast<int>(fields.Int("num_heads", config.num_heads, 1, config.width));
   ASSIGN_OR_RETURN(std::unique_ptr<Attention> attention, NewAttention(setting, fields, scope));
   if (setting.causal && attention->decode() == DecodeClass::kNone) {
     return Invalid(setting.where, ": this attention cannot decode: it is for encoders only");
   }
+  if (setting.cross &&
+      std::ranges::none_of(attention->products(), [](const Product& p) { return p.of_source; })) {
+    return Invalid(setting.where, ": this attention cannot read a source");
+  }
   return attention;
 }
 
-absl::StatusOr<Step> LoadLayer(const ModelConfig& config, int i, const WeightScope& scope,
-                               Precision precision) {
-  const LayerConfig& layer = config.layers[i];
-  ASSIGN_OR_RETURN(auto attention, LoadAttention(config, layer, i, scope / "attention", precision));
-  ASSIGN_OR_RETURN(AttentionSublayer sublayer,
-                   AttentionSublayer::Load(std::move(attention), scope / "attention", scope / "norm1",
-                                           config.width, config.norm, precision));
-  Step step{std::move(sublayer), std::nullopt};
-  if (layer.ffn == "none") return step;
+// Appends the layer's steps: one, or two with cross-attention, the feed-forward with the last.
+absl::Status AddLayer(const ModelConfig& config, const StackPlan& plan, int i, const WeightScope& scope,
+                      Precision precision, std::vector<Step>& steps) {
+  const LayerConfig& layer = plan.layers[i];
+  const auto add = [&](const std::string& name, const std::string& norm,
+                       const Json& options) -> absl::Status {
+    const bool cross = &options == &layer.cross_attention;
+    AttentionSetting setting{.causal = plan.causal && !cross, .cross = cross, .precision = precision};
+    setting.where = Cat("config.json: ", plan.key, "[", i, "].", name);
+    ASSIGN_OR_RETURN(auto attention, LoadAttention(config, setting, options, scope / name));
+    ASSIGN_OR_RETURN(AttentionSublayer sublayer,
+                     AttentionSublayer::Load(std::move(attention), scope / name, scope / norm, config.width,
+                                             config.norm, precision));
+    steps.push_back({std::move(sublayer), std::nullopt});
+    return absl::OkStatus();
+  };
+  RETURN_IF_ERROR(add("attention", "norm1", layer.attention));
+  if (!layer.cross_attention.is_null()) {
+    RETURN_IF_ERROR(add("cross_attention", "norm_cross", layer.cross_attention));
+  }
+  if (layer.ffn == "none") return absl::OkStatus();
   ASSIGN_OR_RETURN(auto dense, NewDenseFeedForward(scope / "ffn", config.width, config.intermediate_size,
                                                    config.act, precision));
-  ASSIGN_OR_RETURN(step.feed_forward,
+  ASSIGN_OR_RETURN(steps.back().feed_forward,
                    FeedForwardSublayer::Load(std::move(dense), scope / "norm2", config.width, config.norm));
-  return step;
+  return absl::OkStatus();
 }
 
-absl::StatusOr<Stack> LoadStack(const ModelConfig& config, const WeightScope& scope, Precision precision) {
+absl::StatusOr<Stack> LoadStack(const ModelConfig& config, const StackPlan& plan, const WeightScope& scope,
+                                Precision precision) {
   Stack stack;
   ASSIGN_OR_RETURN(stack.embedding,
                    Embedding::Load(scope, {config.vocab_size, config.width, config.embedding_scale,
                                            config.positions, config.max_positions}));
-  for (size_t i = 0; i < config.layers.size(); ++i) {
-    ASSIGN_OR_RETURN(Step step, LoadLayer(config, static_cast<int>(i), scope / Cat("layers.", i), precision));
-    stack.steps.push_back(std::move(step));
+  for (int i = 0; i < std::ssize(plan.layers); ++i) {
+    RETURN_IF_ERROR(AddLayer(config, plan, i, scope / Cat("layers.", i), precision, stack.steps));
   }
   if (config.norm.placement == NormPlacement::kPre) {
     ASSIGN_OR_RETURN(stack.norm, Norm::Load(scope / "norm", config.width, config.norm));
@@ -80,41 +102,61 @@ absl::StatusOr<OutputHead> LoadHead(const ModelConfig& config, const WeightScope
 std::string AttentionNames(const ModelConfig& config) {
   std::string names;
   std::set<std::string> seen;
-  for (const LayerConfig& layer : config.layers) {
-    std::string type = layer.attention.value("type", "");
+  const auto add = [&](const Json& attention) {
+    std::string type = attention.value("type", "");
     if (seen.insert(type).second) names += (names.empty() ? "" : "+") + type;
+  };
+  for (const auto* layers : {&config.layers, &config.decoder_layers}) {
+    for (const LayerConfig& layer : *layers) {
+      add(layer.attention);
+      if (!layer.cross_attention.is_null()) add(layer.cross_attention);
+    }
   }
   return names;
 }
 
 int64_t Shorter(int64_t a, int64_t b) { return a == 0 ? b : b == 0 ? a : std::min(a, b); }
 
-ModelInfo Describe(const ModelConfig& config, const Stack& stack, const OutputHead& head,
-                   const Weights& weights, Precision precision) {
+// The longest sequence that the attentions of a stack read, beside `longest`: as rows, or as source.
+int64_t Longest(const Stack& stack, bool source, int64_t longest) {
+  for (const Step& step : stack.steps) {
+    if (step.attention.cross() == source) longest = Shorter(longest, step.attention.attention().max_tokens());
+  }
+  return longest;
+}
+
+DecodeClass DecodeOf(const Stack& stack) {
+  DecodeClass decode = DecodeClass::kExact;
+  for (const Step& step : stack.steps) decode = std::max(decode, step.attention.attention().decode());
+  return decode;
+}
+
+// Of an encoder-decoder `encoder` and `stack`, of the others `stack` alone.
+ModelInfo Describe(const ModelConfig& config, const std::optional<Stack>& encoder, const Stack& stack,
+                   const OutputHead& head) {
   ModelInfo info;
   info.architecture = config.architecture;
   info.head = config.head;
   info.attention = AttentionNames(config);
   info.width = config.width;
-  info.layers = static_cast<int>(config.layers.size());
+  info.layers = static_cast<int>(config.layers.size() + config.decoder_layers.size());
   info.vocab_size = config.vocab_size;
   info.output_width = head.weights ? head.weights->out() : config.width;
-  info.max_tokens = config.max_positions;
-  info.decode = config.architecture == Architecture::kEncoder ? DecodeClass::kNone : DecodeClass::kExact;
-  for (const Step& step : stack.steps) {
-    const Attention& attention = step.attention.attention();
-    info.max_tokens = Shorter(info.max_tokens, attention.max_tokens());
-    if (info.decode == DecodeClass::kExact) info.decode = attention.decode();
+  info.max_tokens = Longest(stack, /*source=*/false, config.max_positions);
+  if (encoder) {
+    info.max_source_tokens =
+        Longest(stack, /*source=*/true, Longest(*encoder, /*source=*/false, config.max_positions));
   }
+  info.decode = config.architecture == Architecture::kEncoder ? DecodeClass::kNone : DecodeOf(stack);
   info.labels = config.labels;
   info.multi_label = config.multi_label;
   info.eos_token_ids = config.eos_token_ids;
   info.bos_token_id = config.bos_token_id;
   info.pad_token_id = config.pad_token_id;
   info.mask_token_id = config.mask_token_id;
-  info.parameters = weights.parameters();
-  info.weight_bytes = stack.weight_bytes() + (head.weights ? head.weights->bytes() : 0);
-  info.precision = precision;
+  info.decoder_start_token_id = config.decoder_start_token_id;
+  info.weight_bytes = (encoder ? encoder->weight_bytes() : 0) + stack.weight_bytes() +
+                      (head.weights ? head.weights->bytes() : 0);
   info.byte_tokens = config.byte_tokens;
   return info;
 }
@@ -131,11 +173,20 @@ absl::StatusOr<std::unique_ptr<const Model>> NewNativeModel(const Json& json,
   }
   Precision precision = Supported(options.precision);
   WeightScope scope(*weights);
-  ASSIGN_OR_RETURN(Stack stack, LoadStack(config, scope, precision));
+  std::optional<Stack> encoder;
+  StackPlan plan{config.layers, "layers", config.architecture == Architecture::kDecoder};
+  if (config.architecture == Architecture::kEncoderDecoder) {
+    ASSIGN_OR_RETURN(encoder, LoadStack(config, plan, scope / "encoder", precision));
+  }
+  const StackPlan decoder{config.decoder_layers, "decoder_layers", true};
+  ASSIGN_OR_RETURN(Stack stack, LoadStack(config, encoder ? decoder : plan,
+                                          encoder ? scope / "decoder" : scope, precision));
   ASSIGN_OR_RETURN(OutputHead head, LoadHead(config, scope, stack.embedding, precision));
   RETURN_IF_ERROR(scope.AllUsed());
-  ModelInfo info = Describe(config, stack, head, *weights, precision);
-  return std::make_unique<Transformer>(std::move(info), std::move(stack), std::move(head),
+  ModelInfo info = Describe(config, encoder, stack, head);
+  info.parameters = weights->parameters();
+  info.precision = precision;
+  return std::make_unique<Transformer>(std::move(info), std::move(encoder), std::move(stack), std::move(head),
                                        std::move(weights));
 }
 

@@ -1,13 +1,23 @@
 #include "engine/models/stack.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace heed {
+namespace {
+
+// Rows and keys of equal number with as many pairs.
+int64_t GeometricMean(int64_t n, int64_t source) {
+  return std::llround(std::sqrt(static_cast<double>(n) * static_cast<double>(source)));
+}
+
+}  // namespace
 
 void Stack::Measure(int64_t width) {
   widths = {.width = width, .hidden = 0, .reads = width};
   for (const Step& step : steps) {
     products_width = std::max(products_width, step.attention.products_width());
+    source_products_width = std::max(source_products_width, step.attention.source_products_width());
     attended_width = std::max(attended_width, step.attention.attention().out_width());
     if (step.feed_forward)
       widths.hidden = std::max(widths.hidden, step.feed_forward->feed_forward().hidden());
@@ -24,10 +34,28 @@ int64_t Stack::weight_bytes() const {
   return bytes;
 }
 
-double Stack::multiply_adds(int64_t n) const {
+int64_t Stack::StateBytes(int64_t tokens, int64_t source) const {
+  int64_t sum = 0;
+  for (const Step& step : steps) {
+    sum += step.attention.attention().StateBytes(step.attention.cross() ? source : tokens);
+  }
+  return sum;
+}
+
+int64_t Stack::LargestStateBytes(int64_t tokens) const {
+  int64_t largest = 0;
+  for (const Step& step : steps) {
+    largest = std::max(largest, step.attention.attention().StateBytes(tokens));
+  }
+  return largest;
+}
+
+double Stack::multiply_adds(int64_t n, int64_t source) const {
   double sum = 0;
   for (const Step& step : steps) {
-    sum += step.attention.multiply_adds() * n + step.attention.attention().Cost(n);
+    const AttentionSublayer& attention = step.attention;
+    sum += attention.multiply_adds() * n + attention.source_multiply_adds() * source +
+           attention.attention().Cost(attention.cross() ? GeometricMean(n, source) : n);
     if (step.feed_forward) sum += step.feed_forward->feed_forward().multiply_adds() * n;
   }
   return sum;

@@ -29,13 +29,18 @@ struct Stack {
 
   // Of the residual stream and of what the steps' programs need.
   BlockWidths widths;
-  int64_t products_width = 0;  // widest of the steps
+  int64_t products_width = 0;         // widest of the steps
+  int64_t source_products_width = 0;  // 0: no step is cross-attention
   int64_t attended_width = 0;
 
   // Brings `widths` and the others up to date after steps were added.
   void Measure(int64_t width);
   int64_t weight_bytes() const;
-  double multiply_adds(int64_t n) const;  // for a sequence of n rows, heads not counted
+  // Closed form of what the runs of all steps hold, cross-attention's of a source of so many tokens.
+  int64_t StateBytes(int64_t tokens, int64_t source) const;
+  int64_t LargestStateBytes(int64_t tokens) const;  // of one step
+  // For a sequence of n rows with a source of so many, the model's head not counted.
+  double multiply_adds(int64_t n, int64_t source) const;
 };
 
 }  // namespace heed

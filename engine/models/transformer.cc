@@ -8,30 +8,42 @@
 
 namespace heed {
 
-TransformerSequence::TransformerSequence(const Transformer& model) {
+TransformerSequence::TransformerSequence(const Transformer& model) : model_(&model) {
   if (model.head().pooling != Pooling::kNone) pooled_.assign(model.stack().widths.width, 0.0);
   if (model.info().architecture == Architecture::kEncoder) return;
   for (const Step& step : model.stack().steps) runs_.push_back(step.attention.attention().Start());
 }
 
+TransformerSequence::TransformerSequence(const TransformerSequence& other)
+    : Sequence(other),
+      model_(other.model_),
+      source_tokens_(other.source_tokens_),
+      pooled_(other.pooled_),
+      pooled_rows_(other.pooled_rows_) {
+  for (const auto& run : other.runs_) runs_.push_back(run->Clone());
+}
+
 std::unique_ptr<Sequence> TransformerSequence::Clone() const {
-  std::unique_ptr<TransformerSequence> clone(new TransformerSequence);
-  clone->tokens_ = tokens_;
-  clone->pooled_ = pooled_;
-  clone->pooled_rows_ = pooled_rows_;
-  for (const auto& run : runs_) clone->runs_.push_back(run->Clone());
-  return clone;
+  return std::unique_ptr<Sequence>(new TransformerSequence(*this));
 }
 
 void TransformerSequence::Archive(StateArchive& archive) {
   constexpr int64_t kMost = int64_t{1} << 40;
   archive.Number(tokens_, 0, kMost);
+  if (model_->encoder()) {
+    archive.Number(source_tokens_, 0, kMost);
+    if (archive.restoring() && (source_tokens_ == 0) != (tokens_ == 0)) {
+      archive.Fail(Invalid("the state holds ", tokens_, " tokens with a source of ", source_tokens_));
+    }
+  }
   archive.Number(pooled_rows_, 0, kMost);
   archive.Bytes(pooled_.data(), static_cast<int64_t>(pooled_.size() * sizeof(double)));
-  for (const auto& run : runs_) {
-    run->Archive(archive);
-    if (archive.restoring() && run->tokens() != tokens_) {
-      archive.Fail(Invalid("the state's layers hold ", run->tokens(), " tokens, not ", tokens_));
+  for (size_t step = 0; step < runs_.size(); ++step) {
+    runs_[step]->Archive(archive);
+    const int64_t held = runs_[step]->tokens();
+    const int64_t taken = model_->stack().steps[step].attention.cross() ? source_tokens_ : tokens_;
+    if (archive.restoring() && held != taken) {
+      archive.Fail(Invalid("the state's layers hold ", held, " tokens, not ", taken));
     }
   }
 }
@@ -53,8 +65,12 @@ void TransformerSequence::Pooled(Pooling pooling, float* out) const {
   for (size_t i = 0; i < pooled_.size(); ++i) out[i] = static_cast<float>(pooled_[i] * factor);
 }
 
-Transformer::Transformer(ModelInfo info, Stack stack, OutputHead head, std::unique_ptr<Weights> weights)
-    : stack_(std::move(stack)), head_(std::move(head)), weights_(std::move(weights)) {
+Transformer::Transformer(ModelInfo info, std::optional<Stack> encoder, Stack stack, OutputHead head,
+                         std::unique_ptr<Weights> weights)
+    : encoder_(std::move(encoder)),
+      stack_(std::move(stack)),
+      head_(std::move(head)),
+      weights_(std::move(weights)) {
   info_ = std::move(info);
 }
 
@@ -64,22 +80,21 @@ std::unique_ptr<Pass> Transformer::Begin(std::vector<Work>* batch) const {
   return std::make_unique<TransformerPass>(*this, batch);
 }
 
-int64_t Transformer::StateBytes(int64_t tokens) const {
-  int64_t sum = 0, largest = 0;
-  for (const Step& step : stack_.steps) {
-    int64_t bytes = step.attention.attention().StateBytes(tokens);
-    sum += bytes;
-    largest = std::max(largest, bytes);
-  }
+int64_t Transformer::StateBytes(int64_t tokens, int64_t source) const {
+  constexpr int64_t kCounter = sizeof(int64_t);
   int64_t pooled =
       head_.pooling == Pooling::kNone ? 0 : stack_.widths.width * static_cast<int64_t>(sizeof(double));
-  int64_t counters = 2 * static_cast<int64_t>(sizeof(int64_t));  // of tokens and of pooled rows
-  return counters + pooled + (info_.architecture == Architecture::kEncoder ? largest : sum);
+  int64_t counters = (encoder_ ? 3 : 2) * kCounter;  // of tokens, of pooled rows, of the source's tokens
+  if (info_.architecture == Architecture::kEncoder)
+    return counters + pooled + stack_.LargestStateBytes(tokens);
+  int64_t encoding = encoder_ ? encoder_->LargestStateBytes(source) : 0;  // before the decoder has begun
+  return counters + pooled + std::max(encoding, stack_.StateBytes(tokens, source));
 }
 
-double Transformer::Cost(int64_t n) const {
+double Transformer::Cost(int64_t n, int64_t source) const {
   double head = head_.weights ? static_cast<double>(head_.weights->in()) * head_.weights->out() : 0;
-  return stack_.multiply_adds(n) + head * (head_.pooling == Pooling::kNone ? n : 1);
+  double encoding = encoder_ ? encoder_->multiply_adds(source, 0) : 0;
+  return encoding + stack_.multiply_adds(n, source) + head * (head_.pooling == Pooling::kNone ? n : 1);
 }
 
 }  // namespace heed

@@ -1,5 +1,7 @@
 #include "engine/models/workspace.h"
 
+#include <algorithm>
+
 namespace heed {
 namespace {
 
@@ -11,14 +13,15 @@ void Grow(RowBuffer& buffer, int64_t rows, int64_t cols, DType dtype) {
 }  // namespace
 
 int64_t Workspace::bytes() const {
-  int64_t sum = x.bytes() + products.bytes() + attended.bytes() + answers.bytes() + outputs.bytes();
+  int64_t sum = x.bytes() + products.bytes() + source_products.bytes() + attended.bytes() + answers.bytes() +
+                outputs.bytes();
   for (const auto& block : blocks) sum += block->bytes();
   for (const Scratch& s : scratch) sum += static_cast<int64_t>(s.bytes());
   return sum;
 }
 
-std::unique_ptr<Workspace> Workspaces::Take(const Stack& stack, Precision precision, int64_t rows,
-                                            int64_t answer_rows, int64_t output_width) {
+std::unique_ptr<Workspace> Workspaces::Take(const Stack& stack, Precision precision,
+                                            const WorkspaceSize& size) {
   std::unique_ptr<Workspace> workspace;
   {
     std::lock_guard lock(mutex_);
@@ -29,11 +32,14 @@ std::unique_ptr<Workspace> Workspaces::Take(const Stack& stack, Precision precis
   }
   if (!workspace) workspace = std::make_unique<Workspace>();
   DType type = ActivationType(precision);
-  Grow(workspace->x, rows, stack.widths.width, DType::kF32);
-  Grow(workspace->products, rows, stack.products_width, type);
-  Grow(workspace->attended, rows, stack.attended_width, type);
-  Grow(workspace->answers, answer_rows, stack.widths.width, DType::kF32);
-  Grow(workspace->outputs, answer_rows, output_width, DType::kF32);
+  Grow(workspace->x, size.rows, stack.widths.width, DType::kF32);
+  Grow(workspace->products, size.rows, stack.products_width, type);
+  if (stack.source_products_width > 0)  // a row also where no source comes: cross-attention is given a place
+    Grow(workspace->source_products, std::max<int64_t>(size.source_rows, 1), stack.source_products_width,
+         type);
+  Grow(workspace->attended, size.rows, stack.attended_width, type);
+  Grow(workspace->answers, size.answers, stack.widths.width, DType::kF32);
+  Grow(workspace->outputs, size.answers, size.output_width, DType::kF32);
   return workspace;
 }
 

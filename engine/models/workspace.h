@@ -13,15 +13,24 @@ namespace heed {
 
 // One pass's buffers. Rows of all sequences lie one after another.
 struct Workspace {
-  RowBuffer x;         // [rows, width] f32: the residual stream
-  RowBuffer products;  // [rows, products width] activation type: what attention reads
-  RowBuffer attended;  // [rows, attended width] activation type: what it writes
-  RowBuffer answers;   // [answer rows, width] f32: rows that the head reads
-  RowBuffer outputs;   // [answer rows, output width] f32
+  RowBuffer x;                // [rows, width] f32: the residual stream
+  RowBuffer products;         // [rows, products width] activation type: what attention reads
+  RowBuffer source_products;  // [source rows, ...] activation type: what cross-attention reads of a source
+  RowBuffer attended;         // [rows, attended width] activation type: what it writes
+  RowBuffer answers;          // [answer rows, width] f32: rows that the head reads
+  RowBuffer outputs;          // [answer rows, output width] f32
   std::vector<std::unique_ptr<BlockBuffers>> blocks;  // one a thread; a team of all uses the first
   std::vector<Scratch> scratch;                       // one a thread
 
   int64_t bytes() const;
+};
+
+// How much room a pass needs.
+struct WorkspaceSize {
+  int64_t rows = 0;
+  int64_t source_rows = 0;
+  int64_t answers = 0;  // rows that the head reads at a time
+  int64_t output_width = 0;
 };
 
 // Makes workspaces large enough, and keeps those that come back. Thread-safe.
@@ -30,8 +39,8 @@ class Workspaces {
   // Larger ones are freed when they come back: a lone huge input must not hold its memory for ever.
   static constexpr int64_t kKeepBytes = int64_t{96} << 20;
 
-  std::unique_ptr<Workspace> Take(const Stack& stack, Precision precision, int64_t rows, int64_t answer_rows,
-                                  int64_t output_width);
+  // All for one stack.
+  std::unique_ptr<Workspace> Take(const Stack& stack, Precision precision, const WorkspaceSize& size);
   void Return(std::unique_ptr<Workspace> workspace);
   // Block buffers and scratch for threads that the workspace has not yet.
   static void AddThreads(Workspace& workspace, const Stack& stack, Precision precision, int threads);

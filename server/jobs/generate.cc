@@ -30,11 +30,9 @@ int64_t MostTokens(const JobInput& prompt, const StopOptions& options) {
   return std::min<int64_t>(options.max_tokens, room);
 }
 
-JobTerms TermsOf(const JobInput& prompt, const GenerateOptions& options) {
-  const int64_t rows = std::ssize(prompt.ids);
-  const int64_t longest = rows + MostTokens(prompt, options.stopping) - 1;  // the last token is not read
-  return {
-      .urgency = prompt.urgency, .rows = rows, .bytes = options.samples * prompt.model->StateBytes(longest)};
+// The longest that a sequence becomes: the last token is not read.
+int64_t Longest(const JobInput& prompt, const StopOptions& options) {
+  return std::ssize(prompt.ids) + MostTokens(prompt, options) - 1;
 }
 
 // One of the texts that continue the prompt.
@@ -103,7 +101,7 @@ class GenerateJob : public Job {
  public:
   GenerateJob(GenerateInput input, const GenerateOptions& options,
               std::function<void(const absl::Status&)> done)
-      : Job(TermsOf(input.input, options)),
+      : Job(TermsOf(input.input, Longest(input.input, options.stopping), options.samples)),
         seed_(options.sampling.seed),
         input_(std::move(input)),
         done_(std::move(done)) {
@@ -112,7 +110,7 @@ class GenerateJob : public Job {
   }
 
   int64_t Rows() const override {
-    if (!prompted()) return std::ssize(ids()) - asked_;
+    if (!prompted()) return prompt().rows() - asked_;
     if (input_.events->full()) return 0;
     return std::ranges::count_if(samples_, [](const auto& sample) { return !sample->over(); });
   }
@@ -145,23 +143,23 @@ class GenerateJob : public Job {
   }
 
  private:
-  const std::vector<int32_t>& ids() const { return input_.input.ids; }
-  bool prompted() const { return asked_ == std::ssize(ids()); }
+  const JobInput& prompt() const { return input_.input; }
+  bool prompted() const { return asked_ == prompt().rows(); }
 
   void NextOfPrompt(int64_t rows, std::vector<Work>* batch) {
     if (!prompt_) Begin();
-    Work work = NextRows(prompt_.get(), ids(), asked_, rows);
+    Work work = NextRows(prompt_.get(), prompt(), asked_, rows);
     if (!work.more) work.wanted = {static_cast<int32_t>(std::ssize(work.tokens) - 1)};
     work.read = [this](int32_t, std::span<const float> logits) {
       for (const auto& sample : samples_) sample->Choose(logits);
     };
-    asked_ += std::ssize(work.tokens);
+    asked_ += work.rows();
     batch->push_back(std::move(work));
   }
 
   void Begin() {
     prompt_ = input_.input.model->Start();
-    for (size_t i = 0; i < samples_.size(); ++i) Add(static_cast<int>(i), Started{std::ssize(ids()), seed_});
+    for (size_t i = 0; i < samples_.size(); ++i) Add(static_cast<int>(i), Started{prompt().given(), seed_});
   }
 
   static Work NextOf(Sample& sample) {
@@ -192,7 +190,7 @@ class GenerateJob : public Job {
     sample.told = true;
     sample.sequence.reset();
     if (!sample.error().ok()) return Add(i, sample.error());
-    Add(i, Finished{sample.reason(), sample.stop_string(), Spent(std::ssize(ids()), sample.tokens())});
+    Add(i, Finished{sample.reason(), sample.stop_string(), Spent(prompt().given(), sample.tokens())});
   }
 
   void Add(int sample, decltype(StreamEvent::what) what) {

@@ -1,5 +1,6 @@
-// Generation: the prompt once, in chunks, then one token a step for each of its samples, until each has
-// stopped. The samples share the prompt's pass; then each has a sequence of its own.
+// Generation: the prompt once, in chunks (an encoder-decoder's source whole), then one token a step for each
+// of its samples, until each has stopped. The samples share the prompt's pass; then each has a sequence of
+// its own.
 //
 // What happens goes to a StreamBuffer as it happens. While that is full the job pauses; the scheduler cancels
 // it when that lasts.
@@ -26,16 +27,16 @@ struct GenerateOptions {
 };
 
 struct GenerateInput {
-  JobInput input;                        // the prompt
+  JobInput input;                        // the prompt; of an encoder-decoder, source and start token
   const Tokenizer* tokenizer = nullptr;  // outlives the job; nullptr: pieces have tokens and no text
   int index = 0;                         // StreamEvent::input
   std::shared_ptr<StreamBuffer> events;  // may be shared by the jobs of one stream
 };
 
-// For decoders with head kLanguageModel. For each sample: Started when the job is admitted, Pieces, and then
-// Finished or an error; all have had theirs when `done` is called: once, last, with what ended the job (OK
-// also if a sample has failed on its own), from the scheduler's thread; it must be quick. Nothing is called
-// if this returns an error, or Submit() does.
+// For decoders and encoder-decoders with head kLanguageModel. For each sample: Started when the job is
+// admitted, Pieces, and then Finished or an error; all have had theirs when `done` is called: once, last,
+// with what ended the job (OK also if a sample has failed on its own), from the scheduler's thread; it must
+// be quick. Nothing is called if this returns an error, or Submit() does.
 absl::StatusOr<std::shared_ptr<Job>> NewGenerateJob(GenerateInput input, const GenerateOptions& options,
                                                     std::function<void(const absl::Status&)> done);
 

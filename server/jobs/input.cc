@@ -9,27 +9,51 @@
 
 namespace heed {
 
-absl::Status Validate(const JobInput& input) {
-  const ModelInfo& info = input.model->info();
-  const int64_t n = std::ssize(input.ids);
-  if (n == 0) return Invalid("the input has no tokens");
-  if (info.max_tokens > 0 && n > info.max_tokens) {
-    return Invalid("the input has ", n, " tokens, the model reads at most ", info.max_tokens);
+namespace {
+
+absl::Status CheckIds(const std::vector<int32_t>& ids, std::string_view what, int64_t most,
+                      int64_t vocab_size) {
+  const int64_t n = std::ssize(ids);
+  if (n == 0) return Invalid("the ", what, " has no tokens");
+  if (most > 0 && n > most) {
+    return Invalid("the ", what, " has ", n, " tokens, the model reads at most ", most);
   }
   for (int64_t i = 0; i < n; ++i) {
-    const int32_t id = input.ids[i];
-    if (id < 0 || id >= info.vocab_size) {
-      return Invalid("token ", i, " is ", id, ", ids are from 0 to ", info.vocab_size - 1);
+    if (ids[i] < 0 || ids[i] >= vocab_size) {
+      return Invalid("token ", i, " of the ", what, " is ", ids[i], ", ids are from 0 to ", vocab_size - 1);
     }
   }
   return absl::OkStatus();
 }
 
-Work NextRows(Sequence* sequence, std::span<const int32_t> ids, int64_t begin, int64_t rows) {
-  const bool more = begin + rows < std::ssize(ids);
+}  // namespace
+
+absl::Status Validate(const JobInput& input) {
+  const ModelInfo& info = input.model->info();
+  if (info.architecture != Architecture::kEncoderDecoder) {
+    if (!input.source.empty()) return Invalid("the model reads no source beside its input");
+    return CheckIds(input.ids, "input", info.max_tokens, info.vocab_size);
+  }
+  RETURN_IF_ERROR(CheckIds(input.source, "source", info.max_source_tokens, info.vocab_size));
+  return CheckIds(input.ids, "target", info.max_tokens, info.vocab_size);
+}
+
+JobTerms TermsOf(const JobInput& input, int64_t longest, int64_t sequences) {
+  return {.urgency = input.urgency,
+          .rows = input.rows(),
+          .bytes = sequences * input.model->StateBytes(longest, std::ssize(input.source)),
+          .whole = input.model->info().architecture != Architecture::kDecoder};
+}
+
+Work NextRows(Sequence* sequence, const JobInput& input, int64_t begin, int64_t rows) {
+  if (!input.source.empty()) {
+    CHECK(begin == 0 && rows >= input.rows()) << "a source is read whole";
+    return {.sequence = sequence, .tokens = input.ids, .source = input.source};
+  }
+  const bool more = begin + rows < std::ssize(input.ids);
   const int64_t count = more ? (begin + rows) / kGrid * kGrid - begin : rows;
   CHECK(count > 0) << rows << " rows after " << begin;
-  const std::span<const int32_t> next = ids.subspan(begin, count);
+  const std::span<const int32_t> next = std::span(input.ids).subspan(begin, count);
   return {.sequence = sequence, .tokens = {next.begin(), next.end()}, .more = more};
 }
 

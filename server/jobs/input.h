@@ -1,4 +1,5 @@
-// What every kind of job is made of: a model, the token ids that it reads, and how urgent it is.
+// What every kind of job is made of: a model, the token ids that it reads, and how urgent it is. An
+// encoder-decoder reads a source too, and the ids are its target, from the start token on.
 #ifndef HEED_SERVER_JOBS_INPUT_H_
 #define HEED_SERVER_JOBS_INPUT_H_
 
@@ -17,15 +18,23 @@ struct JobInput {
   const Model* model = nullptr;  // outlives the job
   std::vector<int32_t> ids;      // special tokens included
   Urgency urgency;
+  std::vector<int32_t> source;  // of an encoder-decoder
+
+  int64_t rows() const { return static_cast<int64_t>(source.size() + ids.size()); }
+  // Tokens that the caller gave: all but the start token of a target.
+  int64_t given() const { return source.empty() ? rows() : rows() - 1; }
 };
 
 // INVALID_ARGUMENT, with the value and the limit, unless the ids are 1 .. max_tokens of the model's
-// vocabulary.
+// vocabulary, and the source, of an encoder-decoder alone, 1 .. max_source_tokens of it.
 absl::Status Validate(const JobInput& input);
 
-// The next work of a sequence that reads `ids` and has read `begin` of them: the next `rows`, or as many of
-// them as end on the grid where more will follow.
-Work NextRows(Sequence* sequence, std::span<const int32_t> ids, int64_t begin, int64_t rows);
+// Of a job whose first phase reads the input, and which holds `sequences` of up to `longest` tokens.
+JobTerms TermsOf(const JobInput& input, int64_t longest, int64_t sequences = 1);
+
+// The next work of a sequence that reads the input and has read `begin` rows of it: the next `rows`, or as
+// many of them as end on the grid where more will follow. A source comes whole, with all ids.
+Work NextRows(Sequence* sequence, const JobInput& input, int64_t begin, int64_t rows);
 
 // The `top` largest of n scores (all of them if 0), largest first, of equal ones the lowest index first.
 std::vector<std::pair<int32_t, float>> Largest(std::span<const float> scores, int64_t top);

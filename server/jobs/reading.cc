@@ -7,15 +7,6 @@
 #include "engine/ops/rows.h"
 
 namespace heed {
-namespace {
-JobTerms TermsOf(const JobInput& input) {
-  const int64_t rows = std::ssize(input.ids);
-  return {.urgency = input.urgency,
-          .rows = rows,
-          .bytes = input.model->StateBytes(rows),
-          .whole = input.model->info().architecture == Architecture::kEncoder};
-}
-}  // namespace
 
 std::vector<int32_t> LastRow(const JobInput& input) {
   return {static_cast<int32_t>(std::ssize(input.ids) - 1)};
@@ -28,20 +19,20 @@ std::vector<int32_t> AllRows(const JobInput& input) {
 }
 
 ReadingJob::ReadingJob(const JobInput& input, std::vector<int32_t> wanted)
-    : Job(TermsOf(input)), input_(input), wanted_(std::move(wanted)) {}
+    : Job(TermsOf(input, std::ssize(input.ids))), input_(input), wanted_(std::move(wanted)) {}
 
-int64_t ReadingJob::Rows() const { return std::ssize(ids()) - asked_; }
+int64_t ReadingJob::Rows() const { return input_.rows() - asked_; }
 
 void ReadingJob::Next(int64_t rows, std::vector<Work>* batch) {
   if (!sequence_) sequence_ = input_.model->Start();
-  Work work = NextRows(sequence_.get(), ids(), asked_, rows);
+  Work work = NextRows(sequence_.get(), input_, asked_, rows);
   const int64_t end = asked_ + std::ssize(work.tokens);
   for (auto row = std::ranges::lower_bound(wanted_, asked_); row != wanted_.end() && *row < end; ++row) {
     work.wanted.push_back(static_cast<int32_t>(*row - asked_));
   }
   work.read = [this](int32_t, std::span<const float> output) { ReadNext(output); };
+  asked_ += work.rows();
   batch->push_back(std::move(work));
-  asked_ = end;
 }
 
 void ReadingJob::ReadNext(std::span<const float> output) {

@@ -1,5 +1,6 @@
-// Jobs that read one input from its first row to its last and then answer: encoders in one pass, decoders in
-// chunks. A kind of such job says at which rows the model's output is wanted and what it makes of it.
+// Jobs that read one input from its first row to its last and then answer: encoders and encoder-decoders in
+// one pass, decoders in chunks. A kind of such job says at which rows the model's output is wanted and what
+// it makes of it.
 #ifndef HEED_SERVER_JOBS_READING_H_
 #define HEED_SERVER_JOBS_READING_H_
 
@@ -35,7 +36,7 @@ class ReadingJob : public Job {
 
   const ModelInfo& info() const { return input_.model->info(); }
   const std::vector<int32_t>& ids() const { return input_.ids; }
-  Usage Spent() const { return Job::Spent(static_cast<int64_t>(ids().size()), 0); }
+  Usage Spent() const { return Job::Spent(input_.given(), 0); }
 
  private:
   void ReadNext(std::span<const float> output);

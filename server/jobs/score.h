@@ -24,8 +24,10 @@ struct Scored {
   Usage usage;                        // input_tokens counts context and continuation
 };
 
-// For decoders with head kLanguageModel. `input.ids` is the context followed by the continuation, which
-// begins at `context`. With context 0 the first token has no score, and by_token begins with the second.
+// For decoders and encoder-decoders with head kLanguageModel. `input.ids` is the context followed by the
+// continuation, which begins at `context`. With context 0 the first token has no score, and by_token begins
+// with the second. Of an encoder-decoder the source is the context, and `input.ids` the start token followed
+// by the continuation, with context 1.
 // `done` is called once, from the scheduler's thread, and must be quick; not if this returns an error, or
 // Submit() does.
 absl::StatusOr<std::shared_ptr<Job>> NewScoreJob(JobInput input, int64_t context, const ScoreOptions& options,

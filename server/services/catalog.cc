@@ -62,7 +62,9 @@ absl::Status NotFound(const absl::Status& status, std::string_view field) {
   return absl::IsUnavailable(status) ? RetryAfter(named, kLoading) : named;
 }
 
+// Of an encoder-decoder, with a source as long as its target.
 void AddCosts(const Model& model, int64_t longest, v1::ModelDescription* out) {
+  const bool sourced = model.info().architecture == Architecture::kEncoderDecoder;
   for (int64_t tokens :
        {int64_t{1}, int64_t{128}, int64_t{512}, int64_t{2048}, int64_t{8192}, int64_t{32768}, longest}) {
     if (tokens > longest ||
@@ -70,8 +72,8 @@ void AddCosts(const Model& model, int64_t longest, v1::ModelDescription* out) {
       continue;
     auto* cost = out->add_costs();
     cost->set_tokens(tokens);
-    cost->set_state_bytes(model.StateBytes(tokens));
-    cost->set_multiply_adds(model.Cost(tokens));
+    cost->set_state_bytes(model.StateBytes(tokens, sourced ? tokens : 0));
+    cost->set_multiply_adds(model.Cost(tokens, sourced ? tokens : 0));
   }
 }
 
@@ -90,7 +92,8 @@ std::vector<std::string> RpcsOf(const ModelInfo& info) {
       break;
   }
   if (info.architecture == Architecture::kEncoder) return {"Fill"};
-  if (info.architecture != Architecture::kDecoder) return {};
+  // Without a start token nothing can begin a target.
+  if (info.architecture == Architecture::kEncoderDecoder && info.decoder_start_token_id < 0) return {};
   if (info.decode == DecodeClass::kNone) return {"Score"};
   return {"Score", "Generate"};
 }
@@ -119,6 +122,8 @@ v1::ModelDescription Describe(const ServedModel& model, const v1::LimitsConfig& 
   for (const std::string& rpc : RpcsOf(info)) out.add_rpcs(rpc);
   out.mutable_labels()->Add(info.labels.begin(), info.labels.end());
   out.set_max_tokens(info.max_tokens);
+  out.set_max_source_tokens(info.max_source_tokens);
+  if (info.decoder_start_token_id >= 0) out.set_decoder_start_token_id(info.decoder_start_token_id);
   out.set_vocab_size(info.vocab_size);
   out.set_parameters(info.parameters);
   out.set_weight_bytes(info.weight_bytes);
@@ -126,7 +131,7 @@ v1::ModelDescription Describe(const ServedModel& model, const v1::LimitsConfig& 
   out.set_decode_class(std::string(Name(info.decode)));
   out.set_width(info.width);
   out.set_layers(info.layers);
-  AddCosts(model.model(), MaxTokens(info, limits), &out);
+  AddCosts(model.model(), std::min(MaxTokens(info, limits), MaxInputTokens(info, limits)), &out);
   out.set_description(model.loaded.description);
   return out;
 }

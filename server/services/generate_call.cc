@@ -18,10 +18,13 @@ std::string_view ReasonText(Finished::Reason reason) {
   return reason == Finished::Reason::kMaxTokens ? "length" : "stop";
 }
 
-// Room for what is to follow a prompt that may be cut.
-int64_t LongestPrompt(const v1::GenerateRequest& request, int64_t longest) {
+// Room for what is to follow a prompt that may be cut; a source needs none.
+int64_t LongestPrompt(const v1::GenerateRequest& request, const ModelInfo& info,
+                      const v1::LimitsConfig& limits) {
+  const int64_t longest = MaxInputTokens(info, limits);
+  if (!request.text().truncate() || info.architecture == Architecture::kEncoderDecoder) return longest;
   const int64_t wanted = std::max<int64_t>(1, request.stopping().max_tokens());
-  return request.text().truncate() ? std::max<int64_t>(1, longest - wanted) : longest;
+  return std::max<int64_t>(1, longest - wanted);
 }
 
 }  // namespace
@@ -35,21 +38,30 @@ class GenerateCall::Jobs final : public InputJobs {
         options_(std::move(options)),
         longest_(MaxTokens(model_->info(), edge->limits())),
         reader_(model_, metrics_, &edge->clock(), edge->limits(), call_->request_.text(),
-                LongestPrompt(call_->request_, longest_)) {}
+                LongestPrompt(call_->request_, model_->info(), edge->limits())) {}
 
  private:
   absl::StatusOr<std::shared_ptr<Job>> Make(int i) override {
     const std::string where = Cat("inputs[", i, "]");
     ASSIGN_OR_RETURN(TokenInput read, reader_.Read(call_->request_.inputs(i), where));
     GenerateOptions options = options_;
-    auto most = MaxNewTokens(options.stopping.max_tokens, static_cast<int64_t>(read.ids.size()), longest_);
+    GenerateInput input{.tokenizer = model_->tokenizer(), .index = i, .events = call_->events_};
+    input.input = Prompt(std::move(read.ids));
+    auto most =
+        MaxNewTokens(options.stopping.max_tokens, static_cast<int64_t>(input.input.ids.size()), longest_);
     if (!most.ok()) return AtField(most.status(), where);
     options.stopping.max_tokens = *most;
-    GenerateInput input{.tokenizer = model_->tokenizer(), .index = i, .events = call_->events_};
-    input.input = {.model = &model_->model(), .ids = std::move(read.ids), .urgency = HowUrgent()};
     auto self = std::static_pointer_cast<Jobs>(shared_from_this());
     auto job = NewGenerateJob(std::move(input), options, [self, i](const absl::Status&) { self->Ended(i); });
     return job.ok() ? std::move(job) : AtField(job.status(), where);
+  }
+
+  JobInput Prompt(std::vector<int32_t> ids) const {
+    JobInput input{.model = &model_->model(), .ids = std::move(ids), .urgency = HowUrgent()};
+    const ModelInfo& info = model_->info();
+    if (info.architecture == Architecture::kEncoderDecoder)
+      input.source = std::exchange(input.ids, {info.decoder_start_token_id});
+    return input;
   }
 
   Urgency HowUrgent() const {

@@ -103,13 +103,16 @@ class Answering final : public InputJobs {
 struct Reading {
   const ServedModel* model;
   InputReader reader;
+  InputReader continuations;  // of Score
   Urgency urgency;
 
   template <typename Call>
   Reading(Edge* edge, const ServedModel* served, const Call& call)
       : model(served),
         reader(model, edge->metrics().ForModel(model->spec, model->info()), &edge->clock(), edge->limits(),
-               call.request().text(), MaxTokens(model->info(), edge->limits())),
+               call.request().text(), MaxInputTokens(model->info(), edge->limits())),
+        continuations(model, edge->metrics().ForModel(model->spec, model->info()), &edge->clock(),
+                      edge->limits(), call.request().text(), MaxTokens(model->info(), edge->limits())),
         urgency{.priority = call.request().target().priority(), .deadline = call.deadline()} {}
 
   JobInput Input(std::vector<int32_t> ids) const {
@@ -172,21 +175,25 @@ absl::Status FillInputs(Edge* edge, const Registry* registry,
   return absl::OkStatus();
 }
 
-// Context and continuation as one sequence, and where the continuation begins.
-absl::StatusOr<std::pair<std::vector<int32_t>, int64_t>> ReadScored(const Reading& reading,
-                                                                    const v1::ScoreItem& item,
-                                                                    const std::string& where) {
-  std::vector<int32_t> ids;
-  if (item.has_context()) {
+// Context and continuation as one sequence, and where the continuation begins. An encoder-decoder's context
+// is its source, and the continuation follows its start token.
+absl::StatusOr<std::pair<JobInput, int64_t>> ReadScored(const Reading& reading, const v1::ScoreItem& item,
+                                                        const std::string& where) {
+  JobInput input = reading.Input({});
+  const ModelInfo& info = reading.model->info();
+  const bool sourced = info.architecture == Architecture::kEncoderDecoder;
+  if (item.has_context() || sourced) {
     ASSIGN_OR_RETURN(TokenInput context, reading.reader.Read(item.context(), where + ".context"));
-    ids = std::move(context.ids);
+    input.ids = std::move(context.ids);
   }
-  const int64_t begin = static_cast<int64_t>(ids.size());
+  if (sourced) input.source = std::exchange(input.ids, {info.decoder_start_token_id});
+  std::vector<int32_t>& ids = input.ids;
+  const int64_t begin = std::ssize(ids);
   ASSIGN_OR_RETURN(TokenInput continuation,
-                   reading.reader.ReadContinuation(item.continuation(), where + ".continuation"));
+                   reading.continuations.ReadContinuation(item.continuation(), where + ".continuation"));
   ids.insert(ids.end(), continuation.ids.begin(), continuation.ids.end());
-  RETURN_IF_ERROR(AtField(reading.reader.CheckLength(static_cast<int64_t>(ids.size())), where));
-  return std::pair(std::move(ids), begin);
+  RETURN_IF_ERROR(AtField(reading.continuations.CheckLength(std::ssize(ids)), where));
+  return std::pair(std::move(input), begin);
 }
 
 absl::Status ScoreInputs(Edge* edge, const Registry* registry,
@@ -200,8 +207,7 @@ absl::Status ScoreInputs(Edge* edge, const Registry* registry,
     ASSIGN_OR_RETURN(auto read, ReadScored(*reading, call->request().inputs(i), Cat("inputs[", i, "]")));
     auto done = inputs.Into<Scored>(
         i, [=](const Scored& scored) { return ToMessage(scored, model->tokenizer(), by_token); });
-    return AtInput(NewScoreJob(reading->Input(std::move(read.first)), read.second, options, std::move(done)),
-                   i);
+    return AtInput(NewScoreJob(std::move(read.first), read.second, options, std::move(done)), i);
   });
   return absl::OkStatus();
 }

@@ -24,6 +24,11 @@ int64_t MaxTokens(const ModelInfo& info, const v1::LimitsConfig& limits) {
   return info.max_tokens > 0 ? std::min(info.max_tokens, limits.tokens()) : limits.tokens();
 }
 
+int64_t MaxInputTokens(const ModelInfo& info, const v1::LimitsConfig& limits) {
+  if (info.architecture != Architecture::kEncoderDecoder) return MaxTokens(info, limits);
+  return info.max_source_tokens > 0 ? std::min(info.max_source_tokens, limits.tokens()) : limits.tokens();
+}
+
 std::vector<std::string> KindsOf(const ServedModel& model) {
   if (model.tokenizer() == nullptr) return {"tokens"};
   const bool pairs = model.tokenizer()->Encode("a", "b", {}).ok();

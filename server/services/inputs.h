@@ -25,6 +25,8 @@ struct TokenInput {
 
 // The longest sequence: the model's own limit and the server's.
 int64_t MaxTokens(const ModelInfo& info, const v1::LimitsConfig& limits);
+// The longest input: of encoder-decoders the longest source, of the others the longest sequence.
+int64_t MaxInputTokens(const ModelInfo& info, const v1::LimitsConfig& limits);
 
 // The kinds of Input that a model reads: "text", "tokens", "pair".
 std::vector<std::string> KindsOf(const ServedModel& model);

@@ -59,8 +59,8 @@ class FakeModel : public Model {
 
   std::unique_ptr<Sequence> Start() const override { return std::make_unique<FakeSequence>(&held); }
   std::unique_ptr<Pass> Begin(std::vector<Work>* batch) const override;
-  int64_t StateBytes(int64_t tokens) const override { return 8 * tokens; }
-  double Cost(int64_t n) const override { return static_cast<double>(n); }
+  int64_t StateBytes(int64_t tokens, int64_t source = 0) const override { return 8 * (tokens + source); }
+  double Cost(int64_t n, int64_t source = 0) const override { return static_cast<double>(n + source); }
   void set_info(ModelInfo info) { info_ = std::move(info); }
 
   int layers;

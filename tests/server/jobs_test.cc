@@ -146,7 +146,8 @@ TEST_F(JobsTest, NotANumberFailsItsInputAlone) {
 
 TEST_F(JobsTest, InputsAreCheckedAtTheDoor) {
   EXPECT_THAT(Message(Classify({}).status()), HasSubstr("no tokens"));
-  EXPECT_THAT(Message(Classify({1, 100}).status()), HasSubstr("token 1 is 100, ids are from 0 to 99"));
+  EXPECT_THAT(Message(Classify({1, 100}).status()),
+              HasSubstr("token 1 of the input is 100, ids are from 0 to 99"));
   EXPECT_THAT(Message(Classify({-1}).status()), HasSubstr("token 0 is -1"));
   EXPECT_THAT(Message(Classify(std::vector<int32_t>(5001)).status()),
               HasSubstr("has 5001 tokens, the model reads at most 5000"));
@@ -311,6 +312,35 @@ TEST_F(JobsTest, ACancelledInputIsAnsweredSo) {
   (*job)->Cancel();
   scheduler.Step();
   EXPECT_EQ(code, StatusCode::kCancelled);
+}
+
+TEST_F(JobsTest, AnEncoderDecodersSourceIsCountedAndReadWhole) {
+  model_.set_info(InfoOf(Architecture::kEncoderDecoder, {}));
+  const JobInput input{.model = &model_, .ids = {1}, .source = std::vector<int32_t>(9, 2)};
+  const JobTerms terms = TermsOf(input, /*longest=*/5, /*sequences=*/2);
+  EXPECT_EQ(terms.rows, 10);
+  EXPECT_EQ(terms.bytes, 2 * 8 * (5 + 9));
+  EXPECT_TRUE(terms.whole);
+  const auto sequence = model_.Start();
+  const Work work = NextRows(sequence.get(), input, 0, 10);
+  EXPECT_EQ(work.source, input.source);
+  EXPECT_EQ(work.tokens, input.ids);
+  EXPECT_EQ(work.rows(), 10);
+}
+
+TEST_F(JobsTest, ASourceIsForEncoderDecodersAndWithinTheirLength) {
+  ModelInfo info = InfoOf(Architecture::kEncoderDecoder, {});
+  info.max_source_tokens = 4;
+  const auto refusal = [&](std::vector<int32_t> ids, std::vector<int32_t> source) {
+    model_.set_info(info);
+    return Message(Validate(JobInput{.model = &model_, .ids = std::move(ids), .source = std::move(source)}));
+  };
+  EXPECT_EQ(refusal({1}, {1, 2}), "");
+  EXPECT_THAT(refusal({1}, {}), HasSubstr("source has no tokens"));
+  EXPECT_THAT(refusal({1}, {1, 2, 3, 4, 5}), HasSubstr("5 tokens, the model reads at most 4"));
+  EXPECT_THAT(refusal({1}, {1, 100}), HasSubstr("token 1 of the source is 100"));
+  info.architecture = Architecture::kDecoder;
+  EXPECT_THAT(refusal({1}, {1}), HasSubstr("no source"));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -19,13 +20,16 @@ namespace {
 // What the streams of some jobs held: the choices by input and sample.
 using Texts = std::map<std::pair<int, int>, std::vector<TokenChoice>>;
 
-class RealModelTest : public testing::Test {
+class RealModelTest : public testing::TestWithParam<const char*> {
  protected:
-  std::vector<int32_t> Prompt(int i) {
+  JobInput Prompt(int i) {
     std::mt19937 random(i);
-    std::vector<int32_t> ids(1 + random() % 700);
-    for (int32_t& id : ids) id = static_cast<int32_t>(random() % 50);
-    return ids;
+    JobInput input{.model = &*model_, .ids = std::vector<int32_t>(1 + random() % 700)};
+    for (int32_t& id : input.ids) id = static_cast<int32_t>(random() % 50);
+    const ModelInfo& info = model_->info();
+    if (info.architecture == Architecture::kEncoderDecoder)
+      input.source = std::exchange(input.ids, {info.decoder_start_token_id});
+    return input;
   }
 
   // Inputs first .. last - 1 through one scheduler with its own thread.
@@ -36,7 +40,7 @@ class RealModelTest : public testing::Test {
       GenerateOptions generate{.sampling = {.temperature = i % 3 == 0 ? 0.0 : 1.0, .seed = 7},
                                .stopping = {.max_tokens = 12},
                                .samples = 1 + i % 3};
-      auto job = NewGenerateJob({.input = {&*model_, Prompt(i)}, .index = i, .events = events}, generate,
+      auto job = NewGenerateJob({.input = Prompt(i), .index = i, .events = events}, generate,
                                 [](const absl::Status& status) { EXPECT_TRUE(status.ok()); });
       EXPECT_TRUE(scheduler.Submit(*job).ok());
     }
@@ -49,12 +53,12 @@ class RealModelTest : public testing::Test {
     return texts;
   }
 
-  RandomModel model_ = MakeRandomModel(SmallConfig("decoder", "lm"));
+  RandomModel model_ = MakeRandomModel(SmallConfig(GetParam(), "lm"));
   Threads threads_{2};
   Turns turns_{&threads_};
 };
 
-TEST_F(RealModelTest, AnswersDoNotDependOnTheCompany) {
+TEST_P(RealModelTest, AnswersDoNotDependOnTheCompany) {
   const Texts together = Generate(0, 12, {.max_batch_tokens = 512, .max_prefill_tokens = 256});
   for (int i = 0; i < 12; ++i) {
     for (const auto& [key, alone] : Generate(i, i + 1, {})) {
@@ -68,20 +72,24 @@ TEST_F(RealModelTest, AnswersDoNotDependOnTheCompany) {
   }
 }
 
-TEST_F(RealModelTest, AScoreIsWhatTheGenerationSaid) {
+TEST_P(RealModelTest, AScoreIsWhatTheGenerationSaid) {
   const std::vector<TokenChoice> text = Generate(3, 4, {}).at({3, 0});
-  std::vector<int32_t> ids = Prompt(3);
-  const auto context = std::ssize(ids);
-  for (const auto& choice : text) ids.push_back(choice.token);
+  JobInput input = Prompt(3);
+  const auto context = std::ssize(input.ids), given = input.given();
+  for (const auto& choice : text) input.ids.push_back(choice.token);
   Scheduler scheduler(&*model_, &turns_, &Clock::Real(), {});
-  auto job = NewScoreJob({&*model_, ids}, context, {}, [&](absl::StatusOr<Scored> scored) {
+  auto job = NewScoreJob(input, context, {}, [&](absl::StatusOr<Scored> scored) {
     ASSERT_TRUE(scored.ok());
+    EXPECT_EQ(scored->usage.input_tokens, given + std::ssize(text));
     ASSERT_EQ(scored->by_token.size(), text.size());
     for (size_t t = 0; t < text.size(); ++t) EXPECT_NEAR(scored->by_token[t].logprob, text[t].logprob, 1e-4);
   });
   ASSERT_TRUE(scheduler.Submit(*job).ok());
   scheduler.Drain(kNever);
 }
+
+INSTANTIATE_TEST_SUITE_P(Every, RealModelTest, testing::Values("decoder", "encoder-decoder"),
+                         [](const auto& info) { return info.index == 0 ? "Decoder" : "EncoderDecoder"; });
 
 }  // namespace
 }  // namespace heed

@@ -211,5 +211,55 @@ TEST(Models, WhoseTokenizerHasMoreTokensThanTheyAreRefused) {
       absl::InvalidArgumentError("model 'm': the tokenizer has 256 tokens, the model's vocab_size is 100"));
 }
 
+TEST(Inference, AnEncoderDecoderReadsItsInputAsTheSource) {
+  RandomModels models;
+  auto world = World::Ready({{"m", models.Maker("encoder-decoder", "lm")}});
+  auto context = NewContext();
+  v1::GenerateRequest request = GreedyRequest("m", "a source", 6);
+  request.mutable_details()->set_tokens(true);
+  request.mutable_details()->set_logprobs(true);
+  auto stream = world->inference()->Generate(context.get(), request);
+  std::vector<int32_t> tokens;
+  double logprob = 0;
+  for (v1::GenerateEvent event; stream->Read(&event);) {
+    if (event.has_started()) EXPECT_EQ(event.started().input_tokens(), 8);
+    for (const auto& token : event.piece().logprobs()) logprob += token.logprob();
+    tokens.insert(tokens.end(), event.piece().tokens().begin(), event.piece().tokens().end());
+  }
+  ASSERT_TRUE(stream->Finish().ok());
+  ASSERT_EQ(tokens.size(), 6u);
+
+  v1::ScoreRequest score;
+  auto* item = score.add_inputs();
+  item->mutable_context()->set_text("a source");
+  item->mutable_continuation()->mutable_tokens()->mutable_ids()->Add(tokens.begin(), tokens.end());
+  v1::ScoreResponse response;
+  ASSERT_TRUE(world->inference()->Score(NewContext().get(), score, &response).ok());
+  EXPECT_NEAR(response.results(0).value().logprob(), logprob, 1e-3);
+  EXPECT_EQ(response.results(0).value().tokens(), 6);
+  EXPECT_EQ(response.results(0).value().usage().input_tokens(), 14);
+
+  item->clear_context();
+  const grpc::Status status = world->inference()->Score(NewContext().get(), score, &response);
+  EXPECT_EQ(status.error_code(), grpc::INVALID_ARGUMENT);
+  EXPECT_NE(status.error_message().find("inputs[0].context"), std::string::npos) << status.error_message();
+}
+
+TEST(Models, DescribeTellsOfAnEncoderDecoderWhatItReadsAndHowItBegins) {
+  RandomModels models;
+  auto world = World::Ready({{"m", models.Maker("encoder-decoder", "lm")}});
+  v1::DescribeRequest request;
+  v1::ModelDescription description;
+  ASSERT_TRUE(world->models()->Describe(NewContext().get(), request, &description).ok());
+  EXPECT_EQ(description.architecture(), "encoder-decoder");
+  EXPECT_EQ(description.decoder_start_token_id(), 1);
+  EXPECT_EQ(description.max_source_tokens(), 0);
+  EXPECT_EQ(description.layers(), 4);
+  ASSERT_EQ(description.rpcs_size(), 2);
+  EXPECT_EQ(description.rpcs(1), "Generate");
+  // A page of keys and values a layer, of the target and of the source.
+  EXPECT_GT(description.costs(0).state_bytes(), 2 * 2 * 128 * 2 * 32 * 4);
+}
+
 }  // namespace
 }  // namespace heed

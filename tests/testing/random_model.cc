@@ -20,12 +20,12 @@ class Maker {
   }
 
   RandomWeights Make() {
-    Add("embed.tokens.weight", {config_["vocab_size"], width_}, 1.0);
-    if (config_.value("positions", "none") == "learned") {
-      Add("embed.positions.weight", {config_["max_position_embeddings"], width_}, 1.0);
+    if (config_.contains("decoder_layers")) {
+      Stack("encoder.", config_["layers"]);
+      Stack("decoder.", config_["decoder_layers"]);
+    } else {
+      Stack("", config_["layers"]);
     }
-    for (size_t i = 0; i < config_["layers"].size(); ++i) Layer(Cat("layers.", i), config_["layers"][i]);
-    if (config_.value("norm", "pre") == "pre") Norm("norm");
     std::string head = config_.value("head", "none");
     if (head == "classification" || head == "token_classification")
       Product("classifier", config_["num_labels"], width_, true);
@@ -33,9 +33,22 @@ class Maker {
   }
 
  private:
+  void Stack(const std::string& prefix, const Json& layers) {
+    Add(prefix + "embed.tokens.weight", {config_["vocab_size"], width_}, 1.0);
+    if (config_.value("positions", "none") == "learned") {
+      Add(prefix + "embed.positions.weight", {config_["max_position_embeddings"], width_}, 1.0);
+    }
+    for (size_t i = 0; i < layers.size(); ++i) Layer(Cat(prefix, "layers.", i), layers[i]);
+    if (config_.value("norm", "pre") == "pre") Norm(prefix + "norm");
+  }
+
   void Layer(const std::string& name, const Json& layer) {
     Norm(name + ".norm1");
     Attention(name + ".attention", layer["attention"]);
+    if (layer.contains("cross_attention")) {
+      Norm(name + ".norm_cross");
+      Attention(name + ".cross_attention", layer["cross_attention"]);
+    }
     if (layer.value("ffn", Json{{"type", "dense"}})["type"] == "none") return;
     Norm(name + ".norm2");
     int64_t hidden = config_["intermediate_size"];
@@ -116,6 +129,11 @@ Json SmallConfig(const std::string& architecture, const std::string& head, const
                  {"hidden_act", "gelu"},
                  {"head", head},
                  {"layers", Json::array({layer, layer})}};
+  if (architecture == "encoder-decoder") {
+    layer["cross_attention"] = attention;
+    config["decoder_layers"] = Json::array({layer, layer});
+    config["decoder_start_token_id"] = 1;
+  }
   if (head == "classification" || head == "token_classification") config["num_labels"] = 5;
   return config;
 }

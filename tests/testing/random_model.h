@@ -37,7 +37,8 @@ struct RandomModel {
 RandomModel MakeRandomModel(const Json& config, Precision precision = Precision::kF32, uint64_t seed = 1);
 
 // A small configuration to start from: {"architecture": "decoder", "layers": 2 x `attention`, width 32, 4
-// heads, ...}.
+// heads, ...}; of an encoder-decoder as many decoder_layers, `attention` as cross-attention too, and start
+// token 1.
 Json SmallConfig(const std::string& architecture, const std::string& head,
                  const Json& attention = {{"type", "full"}});
 

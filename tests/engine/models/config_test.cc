@@ -54,7 +54,8 @@ TEST(ModelConfig, EveryRefusalNamesTheFieldTheValueAndTheLimit) {
       {With("eos_token_id", 50), {"eos_token_id", "50", "49"}},
       {With("eos_token_id", {1, "x"}), {"eos_token_id", "x"}},
       {With("reversible", true), {"reversible"}},
-      {With("architecture", "encoder-decoder"), {"encoder-decoder"}},
+      {With("architecture", "encoder-decoder"), {"decoder_layers"}},
+      {With("decoder_layers", Json::array()), {"decoder_layers"}},
       {With("architecture", nullptr), {"architecture"}},
       {With("tokenizer", "words"), {"tokenizer", "words", "bytes"}},
       {With("unknown_key", 1), {"unknown_key"}},
@@ -65,6 +66,25 @@ TEST(ModelConfig, EveryRefusalNamesTheFieldTheValueAndTheLimit) {
   for (const Case& c : cases) {
     for (const std::string& word : c.says) EXPECT_THAT(Refusal(c.config), HasSubstr(word)) << c.config.dump();
   }
+}
+
+TEST(ModelConfig, AnEncoderDecodersLayersHaveACrossAttentionEach) {
+  Json config = SmallConfig("encoder-decoder", "lm");
+  ASSERT_TRUE(ParseModelConfig(config).ok());
+  EXPECT_EQ(ParseModelConfig(config)->decoder_layers.size(), 2u);
+  EXPECT_EQ(ParseModelConfig(config)->decoder_start_token_id, 1);
+  Json without = config;
+  without["decoder_layers"][1].erase("cross_attention");
+  for (const char* part : {"decoder_layers[1]", "cross_attention"})
+    EXPECT_THAT(Refusal(without), HasSubstr(part));
+  Json crossed = config;
+  crossed["layers"][0]["cross_attention"] = crossed["layers"][0]["attention"];
+  for (const char* part : {"layers[0]", "cross_attention"}) EXPECT_THAT(Refusal(crossed), HasSubstr(part));
+  Json start = config;
+  start["decoder_start_token_id"] = 50;
+  for (const char* part : {"decoder_start_token_id", "50", "49"})
+    EXPECT_THAT(Refusal(start), HasSubstr(part));
+  EXPECT_THAT(Refusal(SmallConfig("encoder-decoder", "classification")), HasSubstr("head"));
 }
 
 TEST(ModelConfig, EndTokensAreAnIdOrAList) {

@@ -1,0 +1,180 @@
+#include "engine/models/stack_pass.h"
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+#include <utility>
+
+namespace heed {
+namespace {
+
+// Rows a thread should have before threads stop sharing the columns of every product and take rows of their
+// own.
+constexpr int64_t kRowsOfATeamOfOne = 64;
+
+}  // namespace
+
+StackPass::StackPass(const Stack& stack, Precision precision, Workspaces& workspaces)
+    : stack_(stack), precision_(precision), workspaces_(workspaces) {}
+
+StackPass::~StackPass() {
+  if (workspace_) workspaces_.Return(std::move(workspace_));
+}
+
+void StackPass::Add(Share share, std::span<const int32_t> ids) {
+  share.row = rows();
+  share.count = std::ssize(ids);
+  for (int64_t i = 0; i < share.count; ++i) positions_.push_back(share.first + i);
+  ids_.insert(ids_.end(), ids.begin(), ids.end());
+  pairs_ += static_cast<double>(share.count) * static_cast<double>(share.first + share.count);
+  source_pairs_ += static_cast<double>(share.count) * static_cast<double>(share.source_keys);
+  shares_.push_back(share);
+}
+
+void StackPass::Begin(StackPass* source, int64_t answers, int64_t output_width) {
+  source_ = source;
+  longest_first_.resize(shares_.size());
+  std::iota(longest_first_.begin(), longest_first_.end(), 0);
+  const auto pairs = [&](int s) { return shares_[s].count * (shares_[s].first + shares_[s].count); };
+  std::ranges::stable_sort(longest_first_, std::greater(), pairs);
+  workspace_ = workspaces_.Take(stack_, precision_,
+                                {.rows = rows(),
+                                 .source_rows = source ? source->rows() : 0,
+                                 .answers = answers,
+                                 .output_width = output_width});
+}
+
+bool StackPass::Advance(Threads& threads) {
+  ForBlocks(threads, ProgramCost(), [&](RowBlock& block, int64_t first) { Program(block, first); });
+  if (step_ == stack_.steps.size()) return false;
+  if (source_ && sublayer().cross()) OpenSources(threads);
+  Attend(threads);
+  ++step_;
+  return true;
+}
+
+void StackPass::Normalize(Threads& threads) {
+  if (!stack_.norm) return;
+  ForBlocks(threads, static_cast<double>(stack_.widths.width), [&](RowBlock& block, int64_t) {
+    ForRows(block, [&](int64_t first, int64_t count) {
+      const Matrix<float> x = block.x.Rows(first, count);
+      stack_.norm->Apply(x, {DType::kF32, x.data, x.rows, x.cols, x.stride});
+    });
+  });
+}
+
+RowBlock StackPass::Block(Team& team, int thread, int buffers, int64_t first, int64_t count) const {
+  return {team, workspace_->scratch[thread], *workspace_->blocks[buffers], x().Rows(first, count)};
+}
+
+// Multiply-adds of the next program, a row.
+double StackPass::ProgramCost() const {
+  const Step& step =
+      stack_.steps[step_ == 0 ? 0 : step_ - 1];  // layers are alike: its products stand for the next one's
+  return step.attention.multiply_adds() +
+         (step.feed_forward ? step.feed_forward->feed_forward().multiply_adds() : 0);
+}
+
+// Little to do: the caller alone. Few rows: all threads are one team. Many: blocks of equal size, a multiple
+// of the threads in number.
+void StackPass::ForBlocks(Threads& threads, double row_cost,
+                          absl::FunctionRef<void(RowBlock& block, int64_t first)> f) {
+  const int64_t rows = this->rows(), count = threads.count();
+  Workspaces::AddThreads(*workspace_, stack_, precision_, threads.count());
+  if (rows <= kMaxBlockRows && static_cast<double>(rows) * row_cost <= kAlone) {
+    Team alone;
+    RowBlock block = Block(alone, 0, 0, 0, rows);
+    return f(block, 0);
+  }
+  if (rows <= std::min(kMaxBlockRows, kRowsOfATeamOfOne * count)) {
+    threads.RunTeam([&](Team& team) {
+      RowBlock block = Block(team, team.rank(), 0, 0, rows);
+      f(block, 0);
+    });
+    return;
+  }
+  const int64_t turns = (rows + count * kMaxBlockRows - 1) / (count * kMaxBlockRows);
+  const int64_t size = ((rows + turns * count - 1) / (turns * count) + 7) / 8 * 8;
+  threads.RunTasks((rows + size - 1) / size, [&](int64_t i, int thread) {
+    Team alone;
+    RowBlock block = Block(alone, thread, thread, i * size, std::min(size, rows - i * size));
+    f(block, i * size);
+  });
+}
+
+void StackPass::Program(RowBlock& block, int64_t first) const {
+  if (step_ == 0) {
+    ForRows(block, [&](int64_t begin, int64_t count) {
+      stack_.embedding.Apply(std::span(ids_).subspan(first + begin, count),
+                             std::span(positions_).subspan(first + begin, count), block.x.Rows(begin, count));
+    });
+  } else {
+    const Step& done = stack_.steps[step_ - 1];
+    done.attention.Close(block, workspace_->attended.rows()
+                                    .Slice(first, block.rows())
+                                    .Cols(0, done.attention.attention().out_width()));
+    if (done.feed_forward) done.feed_forward->Run(block);
+  }
+  if (step_ < stack_.steps.size()) {
+    const Rows products = workspace_->products.rows().Slice(first, block.rows());
+    sublayer().Open(block, products.Cols(0, sublayer().products_width()));
+  }
+}
+
+// The keys and values of all sources that this pass takes in.
+void StackPass::OpenSources(Threads& threads) {
+  const Rows products = workspace_->source_products.rows().Cols(0, sublayer().source_products_width());
+  source_->ForBlocks(threads, sublayer().source_multiply_adds(), [&](RowBlock& block, int64_t first) {
+    sublayer().OpenSource(block, products.Slice(first, block.rows()));
+  });
+}
+
+void StackPass::Attend(Threads& threads) {
+  const Attention& attention = sublayer().attention();
+  std::vector<std::unique_ptr<AttentionRun>> fresh(shares_.size());
+  for (size_t s = 0; s < shares_.size(); ++s) {
+    if (!shares_[s].sequence) fresh[s] = attention.Start();
+  }
+  const std::vector<Rows> products =
+      sublayer().Split(workspace_->products.rows(), workspace_->source_products.rows());
+  const double pairs = sublayer().cross() ? source_pairs_ : pairs_;
+  const auto extend_all = [&](bool source) {
+    const auto task = [&](int64_t i, int thread) {
+      const int s = longest_first_[i / attention.tasks()];
+      const Share& share = shares_[s];
+      if (share.dropped || (source && share.source < 0)) return;
+      AttentionRun& run = share.sequence ? share.sequence->run(step_) : *fresh[s];
+      Extend(share, run, products, source, static_cast<int>(i % attention.tasks()),
+             workspace_->scratch[thread]);
+    };
+    const int64_t tasks = std::ssize(shares_) * attention.tasks();
+    if (pairs * static_cast<double>(attention.out_width()) > kAlone) return threads.RunTasks(tasks, task);
+    for (int64_t i = 0; i < tasks; ++i) task(i, 0);
+  };
+  if (source_ && sublayer().cross()) extend_all(/*source=*/true);
+  extend_all(/*source=*/false);
+}
+
+// Takes the share's source in, or its rows.
+void StackPass::Extend(const Share& share, AttentionRun& run, const std::vector<Rows>& products, bool source,
+                       int task, Scratch& scratch) const {
+  const std::vector<Product>& names = sublayer().attention().products();
+  const Rows attended = workspace_->attended.rows().Cols(0, sublayer().attention().out_width());
+  AttentionRows rows;
+  rows.first = share.first;
+  rows.count = source ? 0 : share.count;
+  rows.source_count = source ? source_->shares_[share.source].count : sublayer().cross() ? 0 : share.count;
+  rows.complete = source || !share.sequence;
+  Rows* own = scratch.Take<Rows>(products.size());
+  for (size_t p = 0; p < products.size(); ++p) {
+    own[p] = !names[p].of_source ? products[p].Slice(share.row, rows.count)
+             : source            ? products[p].Slice(source_->shares_[share.source].row, rows.source_count)
+                                 : products[p].Slice(0, 0);
+  }
+  rows.products = own;
+  rows.out = attended.Slice(share.row, rows.count);
+  run.Extend(rows, task, scratch);
+  scratch.Reset();
+}
+
+}  // namespace heed

@@ -1,0 +1,83 @@
+// The rows of a batch on their way through one stack: a row program, then the attention of a step, until the
+// last program. Rows of all sequences lie one after another.
+#ifndef HEED_ENGINE_MODELS_STACK_PASS_H_
+#define HEED_ENGINE_MODELS_STACK_PASS_H_
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "engine/models/transformer.h"
+
+namespace heed {
+
+// Multiply-adds below which sharing the work among threads costs more than it saves: the caller does it
+// alone.
+inline constexpr double kAlone = 1 << 20;
+
+// Not thread-safe. First all Add(), then Begin(), then Advance().
+class StackPass {
+ public:
+  // A sequence's rows among the batch's.
+  struct Share {
+    TransformerSequence* sequence = nullptr;  // whose runs remember the rows; null: nobody's, a whole input
+    int64_t first = 0;                        // position of its first row
+    int64_t row = 0;                          // of its first row in the batch
+    int64_t count = 0;
+    int source = -1;          // the share of the source pass that its cross-attention takes in; -1: none
+    int64_t source_keys = 0;  // that its cross-attention reads, whenever they were taken in
+    bool dropped = false;
+  };
+
+  StackPass(const Stack& stack, Precision precision, Workspaces& workspaces);
+  ~StackPass();
+
+  // The share's row will be the next one, and its count that of the ids.
+  void Add(Share share, std::span<const int32_t> ids);
+  // `source`: the finished pass of the shares' sources, if any share has one; it outlives this one.
+  // `answers` and `output_width`: what the head will need of the workspace.
+  void Begin(StackPass* source, int64_t answers, int64_t output_width);
+  // Goes on by one step. False when the last program is done: x() is what the stack gives, before its norm.
+  bool Advance(Threads& threads);
+  // The stack's norm, in place: x() is now what cross-attention reads.
+  void Normalize(Threads& threads);
+  void Drop(int share) { shares_[share].dropped = true; }
+
+  // f for all rows, in blocks by one thread each, or by all threads as one team, whichever is faster for rows
+  // that cost so many multiply-adds each.
+  void ForBlocks(Threads& threads, double row_cost,
+                 absl::FunctionRef<void(RowBlock& block, int64_t first)> f);
+
+  const std::vector<Share>& shares() const { return shares_; }
+  int64_t rows() const { return static_cast<int64_t>(ids_.size()); }
+  Matrix<float> x() const { return workspace_->x.rows().As<float>(); }
+  Workspace& workspace() { return *workspace_; }
+
+ private:
+  double ProgramCost() const;
+  void Program(RowBlock& block, int64_t first) const;
+  void OpenSources(Threads& threads);
+  void Attend(Threads& threads);
+  void Extend(const Share& share, AttentionRun& run, const std::vector<Rows>& products, bool source, int task,
+              Scratch& scratch) const;
+  RowBlock Block(Team& team, int thread, int buffers, int64_t first, int64_t count) const;
+  const AttentionSublayer& sublayer() const { return stack_.steps[step_].attention; }
+
+  const Stack& stack_;
+  const Precision precision_;
+  Workspaces& workspaces_;
+  std::vector<Share> shares_;
+  std::vector<int> longest_first_;  // shares by the cost of their attention
+  double pairs_ = 0;                // queries times keys, of all shares
+  double source_pairs_ = 0;         // the same in cross-attention
+  std::vector<int32_t> ids_;        // of all rows
+  std::vector<int64_t> positions_;  // of all rows
+  StackPass* source_ = nullptr;
+  std::unique_ptr<Workspace> workspace_;
+  size_t step_ = 0;  // the next program's
+};
+
+}  // namespace heed
+
+#endif  // HEED_ENGINE_MODELS_STACK_PASS_H_
