@@ -1,6 +1,6 @@
 // heed generate: text as the model makes it, each piece written the moment it comes. Of several texts
 // (prompts, or samples of one) the first that goes on is shown as it comes, and the others wait for their
-// turn.
+// turn. Beam search's texts come at its end, the best first.
 #include <chrono>
 
 #include "absl/strings/str_format.h"
@@ -102,8 +102,9 @@ std::string Page::Last(const v1::GenerateEvent& event) const {
   const v1::GenerateEvent::Finished& finished = event.finished();
   const double seconds = std::chrono::duration<double>(Clock::now() - begin_).count();
   const int tokens = finished.usage().output_tokens();
-  return absl::StrFormat("[%s%s, %d tokens, %.1f tokens/s]\n", Name(event),
-                         v1::GenerateEvent::Reason_Name(finished.reason()), tokens,
+  const std::string score = finished.score() == 0 ? "" : absl::StrFormat(", score %.4f", finished.score());
+  return absl::StrFormat("[%s%s, %d tokens%s, %.1f tokens/s]\n", Name(event),
+                         v1::GenerateEvent::Reason_Name(finished.reason()), tokens, score,
                          tokens / std::max(seconds, 1e-6));
 }
 
@@ -118,6 +119,8 @@ struct GenerateFlags {
   int32_t samples = 1;
   std::vector<std::string> stop;
   bool logprobs = false;
+  int32_t beams = 0, results = 1;
+  double length_penalty = 0;
 };
 
 GenerateFlags::GenerateFlags(Arguments& arguments) {
@@ -135,6 +138,11 @@ GenerateFlags::GenerateFlags(Arguments& arguments) {
   arguments.Flag("samples", &samples, "texts for each prompt, 1 to 16", {1, 16});
   arguments.Flag("stop", &stop, "a string that ends the text");
   arguments.Flag("logprobs", &logprobs, "a line a token, with its log-probability");
+  arguments.Flag("beams", &beams,
+                 "look for the likeliest text with so many hypotheses, up to 16; 0: draw one", {0, 16});
+  arguments.Flag("length_penalty", &length_penalty,
+                 "with --beams: a text's score is the sum of its log-probabilities / length^this", {-10, 10});
+  arguments.Flag("results", &results, "with --beams: texts for each prompt, the best first", {1, 16});
 }
 
 void GenerateFlags::Set(v1::GenerateRequest* request) const {
@@ -150,6 +158,10 @@ void GenerateFlags::Set(v1::GenerateRequest* request) const {
   for (const std::string& text : stop) stopping.add_stop(text);
   request->mutable_details()->set_logprobs(logprobs);
   request->set_samples(samples);
+  if (beams == 0) return;
+  request->mutable_beam()->set_width(beams);
+  request->mutable_beam()->set_length_penalty(length_penalty);
+  request->mutable_beam()->set_results(results);
 }
 
 absl::Status AddPrompts(Texts& texts, Reading reading, v1::GenerateRequest* request) {
@@ -161,7 +173,8 @@ absl::Status AddPrompts(Texts& texts, Reading reading, v1::GenerateRequest* requ
 
 int Stream(const Client& client, const v1::GenerateRequest& request, const ServerFlags& server,
            Terminal& terminal) {
-  Page page(request.inputs_size(), request.samples(), terminal);
+  const int texts = request.has_beam() ? request.beam().results() : request.samples();
+  Page page(request.inputs_size(), texts, terminal);
   bool failed = false;
   const absl::Status status = client.Generate(
       request,

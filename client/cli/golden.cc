@@ -5,6 +5,7 @@
 #include "absl/strings/str_format.h"
 #include "client/cli/command.h"
 #include "engine/base/status.h"
+#include "engine/generation/beam_golden.h"
 #include "engine/generation/golden.h"
 #include "engine/models/golden.h"
 #include "engine/text/golden.h"
@@ -29,10 +30,20 @@ void Print(const std::string& folder, const std::vector<GoldenResult>& results, 
   }
 }
 
+// A model's outputs, and what beam search finds with it.
+absl::StatusOr<std::vector<GoldenResult>> CheckModel(const std::string& folder, Precision precision,
+                                                     Threads& threads) {
+  ASSIGN_OR_RETURN(std::vector<GoldenResult> results, CheckModelCases(folder, precision, threads));
+  if (precision != Precision::kF32) return results;
+  ASSIGN_OR_RETURN(const std::vector<GoldenResult> beams, CheckBeamCases(folder, threads));
+  results.insert(results.end(), beams.begin(), beams.end());
+  return results;
+}
+
 absl::StatusOr<std::vector<GoldenResult>> Check(const std::string& folder, Precision precision,
                                                 Threads& threads) {
   namespace fs = std::filesystem;
-  if (fs::exists(folder + "/config.json")) return CheckModelCases(folder, precision, threads);
+  if (fs::exists(folder + "/config.json")) return CheckModel(folder, precision, threads);
   if (fs::exists(folder + "/tokenizer.json")) return CheckTokenizerCases(folder);
   if (fs::exists(folder + "/cases.json")) return CheckSamplingCases(folder);
   return absl::NotFoundError("holds no config.json, no tokenizer.json and no cases.json");

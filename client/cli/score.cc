@@ -19,7 +19,9 @@ void Print(const Text& text, const v1::Scored& value, Terminal& terminal) {
 int Score(Arguments& arguments, Terminal& terminal) {
   std::optional<std::string> context;
   bool by_token = false;
-  arguments.Flag("context", &context, "what comes before; without it a text's first token has no score");
+  arguments.Flag(
+      "context", &context,
+      "what comes before, of an encoder-decoder the source; without it a text's first token has no score");
   arguments.Flag("by_token", &by_token, "each token's log-probability too");
   ServerFlags server(arguments);
   TextFlags flags(arguments);

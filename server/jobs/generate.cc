@@ -1,7 +1,6 @@
 #include "server/jobs/generate.h"
 
 #include <algorithm>
-#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -15,25 +14,6 @@ namespace heed {
 namespace {
 
 using Reason = Finished::Reason;
-
-// Tokens that end the text.
-std::vector<int32_t> EndTokens(const ModelInfo& info, const StopOptions& options) {
-  std::vector<int32_t> ends = options.stop_tokens;
-  if (!options.ignore_eos) ends.insert(ends.end(), info.eos_token_ids.begin(), info.eos_token_ids.end());
-  return ends;
-}
-
-// The most tokens that may be generated.
-int64_t MostTokens(const JobInput& prompt, const StopOptions& options) {
-  const int64_t length = prompt.model->info().max_tokens;
-  const int64_t room = length == 0 ? std::numeric_limits<int64_t>::max() : length - std::ssize(prompt.ids);
-  return std::min<int64_t>(options.max_tokens, room);
-}
-
-// The longest that a sequence becomes: the last token is not read.
-int64_t Longest(const JobInput& prompt, const StopOptions& options) {
-  return std::ssize(prompt.ids) + MostTokens(prompt, options) - 1;
-}
 
 // One of the texts that continue the prompt.
 class Sample {
@@ -104,32 +84,33 @@ class GenerateJob : public Job {
       : Job(TermsOf(input.input, Longest(input.input, options.stopping), options.samples)),
         seed_(options.sampling.seed),
         input_(std::move(input)),
-        done_(std::move(done)) {
+        done_(std::move(done)),
+        prompt_(input_.input) {
     for (int i = 0; i < options.samples; ++i)
       samples_.push_back(std::make_unique<Sample>(input_, options, i));
   }
 
   int64_t Rows() const override {
-    if (!prompted()) return prompt().rows() - asked_;
+    if (!prompt_.read()) return prompt_.left();
     if (input_.events->full()) return 0;
     return std::ranges::count_if(samples_, [](const auto& sample) { return !sample->over(); });
   }
 
   void Next(int64_t rows, std::vector<Work>* batch) override {
-    if (!prompted()) return NextOfPrompt(rows, batch);
+    if (!prompt_.read()) return NextOfPrompt(rows, batch);
     for (const auto& sample : samples_) {
       if (!sample->over()) batch->push_back(NextOf(*sample));
     }
   }
 
   absl::StatusOr<bool> Take() override {
-    if (!prompted()) return false;
+    if (!prompt_.read()) return false;
     bool over = true;
     for (size_t i = 0; i < samples_.size(); ++i) {
       Tell(static_cast<int>(i));
       over = over && samples_[i]->over();
     }
-    if (prompt_) Share();
+    if (auto sequence = prompt_.Take()) Share(std::move(sequence));
     return over;
   }
 
@@ -138,29 +119,21 @@ class GenerateJob : public Job {
       samples_[i]->sequence.reset();
       if (!samples_[i]->told) Add(static_cast<int>(i), status);
     }
-    prompt_.reset();
+    prompt_.Take();
     done_(status);
   }
 
  private:
-  const JobInput& prompt() const { return input_.input; }
-  bool prompted() const { return asked_ == prompt().rows(); }
-
   void NextOfPrompt(int64_t rows, std::vector<Work>* batch) {
-    if (!prompt_) Begin();
-    Work work = NextRows(prompt_.get(), prompt(), asked_, rows);
-    if (!work.more) work.wanted = {static_cast<int32_t>(std::ssize(work.tokens) - 1)};
-    work.read = [this](int32_t, std::span<const float> logits) {
+    if (!prompt_.begun()) {
+      for (size_t i = 0; i < samples_.size(); ++i) Add(static_cast<int>(i), Started{given(), seed_});
+    }
+    batch->push_back(prompt_.Next(rows, [this](std::span<const float> logits) {
       for (const auto& sample : samples_) sample->Choose(logits);
-    };
-    asked_ += work.rows();
-    batch->push_back(std::move(work));
+    }));
   }
 
-  void Begin() {
-    prompt_ = input_.input.model->Start();
-    for (size_t i = 0; i < samples_.size(); ++i) Add(static_cast<int>(i), Started{prompt().given(), seed_});
-  }
+  int64_t given() const { return input_.input.given(); }
 
   static Work NextOf(Sample& sample) {
     return {.sequence = sample.sequence.get(),
@@ -170,15 +143,14 @@ class GenerateJob : public Job {
   }
 
   // Each sample that goes on gets the prompt's sequence: the last of them itself, the others a fork.
-  void Share() {
+  void Share(std::unique_ptr<Sequence> sequence) {
     Sample* last = nullptr;
     for (const auto& sample : samples_) {
       if (sample->over()) continue;
-      if (last) last->sequence = prompt_->Clone();
+      if (last) last->sequence = sequence->Clone();
       last = sample.get();
     }
-    if (last) last->sequence = std::move(prompt_);
-    prompt_.reset();
+    if (last) last->sequence = std::move(sequence);
   }
 
   // What the latest step has made of a sample.
@@ -190,7 +162,7 @@ class GenerateJob : public Job {
     sample.told = true;
     sample.sequence.reset();
     if (!sample.error().ok()) return Add(i, sample.error());
-    Add(i, Finished{sample.reason(), sample.stop_string(), Spent(prompt().given(), sample.tokens())});
+    Add(i, Finished{sample.reason(), sample.stop_string(), Spent(given(), sample.tokens())});
   }
 
   void Add(int sample, decltype(StreamEvent::what) what) {
@@ -201,27 +173,17 @@ class GenerateJob : public Job {
   const GenerateInput input_;
   const std::function<void(const absl::Status&)> done_;
   std::vector<std::unique_ptr<Sample>> samples_;
-  std::unique_ptr<Sequence> prompt_;  // until all its rows are read
-  int64_t asked_ = 0;                 // of the prompt's rows
+  Prompt prompt_;
 };
 
 absl::Status Validate(const GenerateInput& input, const GenerateOptions& options) {
-  const ModelInfo& info = input.input.model->info();
-  RETURN_IF_ERROR(Validate(input.input));
-  RETURN_IF_ERROR(Validate(options.sampling, info.vocab_size));
-  RETURN_IF_ERROR(Validate(options.stopping, info.vocab_size));
+  RETURN_IF_ERROR(Validate(input, options.stopping));
+  RETURN_IF_ERROR(Validate(options.sampling, input.input.model->info().vocab_size));
   if (options.samples < 1 || options.samples > 16)
     return Invalid("samples is ", options.samples, ", possible are 1 to 16");
   if (options.sampling.min_tokens > options.stopping.max_tokens) {
     return Invalid("min_tokens is ", options.sampling.min_tokens, ", max_tokens only ",
                    options.stopping.max_tokens);
-  }
-  if (!input.tokenizer && !options.stopping.stop_strings.empty()) {
-    return Invalid("stop strings need a text, and the model has no tokenizer");
-  }
-  if (MostTokens(input.input, options.stopping) < 1) {
-    return Invalid("the prompt has ", input.input.ids.size(), " tokens and fills the model's length of ",
-                   info.max_tokens);
   }
   return absl::OkStatus();
 }

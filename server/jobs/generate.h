@@ -14,9 +14,7 @@
 #include "absl/status/statusor.h"
 #include "engine/generation/sampling.h"
 #include "engine/generation/stopping.h"
-#include "engine/text/tokenizer.h"
-#include "server/jobs/input.h"
-#include "server/stream_buffer.h"
+#include "server/jobs/prompt.h"
 
 namespace heed {
 
@@ -24,13 +22,6 @@ struct GenerateOptions {
   SamplingOptions sampling;  // the seed is set; sample i draws from stream i
   StopOptions stopping;      // max_tokens is at least 1; the text ends at the model's length in any case
   int32_t samples = 1;       // 1 .. 16
-};
-
-struct GenerateInput {
-  JobInput input;                        // the prompt; of an encoder-decoder, source and start token
-  const Tokenizer* tokenizer = nullptr;  // outlives the job; nullptr: pieces have tokens and no text
-  int index = 0;                         // StreamEvent::input
-  std::shared_ptr<StreamBuffer> events;  // may be shared by the jobs of one stream
 };
 
 // For decoders and encoder-decoders with head kLanguageModel. For each sample: Started when the job is

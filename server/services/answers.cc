@@ -71,6 +71,7 @@ struct EventWriter {
     out->set_reason(ToMessage(finished.reason));
     *out->mutable_usage() = heed::ToMessage(finished.usage);
     out->set_stop_string(finished.stop_string);
+    out->set_score(finished.score);
   }
   void operator()(const absl::Status& status) const { *message.mutable_error() = ToError(status); }
 };

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "engine/base/status.h"
+#include "server/jobs/beam.h"
 #include "server/jobs/generate.h"
 #include "server/services/answers.h"
 #include "server/services/catalog.h"
@@ -32,10 +33,11 @@ int64_t LongestPrompt(const v1::GenerateRequest& request, const ModelInfo& info,
 // The inputs of the call. It holds the call, and the call holds it until both have ended.
 class GenerateCall::Jobs final : public InputJobs {
  public:
-  Jobs(std::shared_ptr<GenerateCall> call, GenerateOptions options, Edge* edge)
+  Jobs(std::shared_ptr<GenerateCall> call, GenerateOptions options, const BeamOptions& beam, Edge* edge)
       : InputJobs(edge, call->model_, call->metrics_, call->request_.inputs_size()),
         call_(std::move(call)),
         options_(std::move(options)),
+        beam_(beam),
         longest_(MaxTokens(model_->info(), edge->limits())),
         reader_(model_, metrics_, &edge->clock(), edge->limits(), call_->request_.text(),
                 LongestPrompt(call_->request_, model_->info(), edge->limits())) {}
@@ -52,7 +54,9 @@ class GenerateCall::Jobs final : public InputJobs {
     if (!most.ok()) return AtField(most.status(), where);
     options.stopping.max_tokens = *most;
     auto self = std::static_pointer_cast<Jobs>(shared_from_this());
-    auto job = NewGenerateJob(std::move(input), options, [self, i](const absl::Status&) { self->Ended(i); });
+    auto done = [self, i](const absl::Status&) { self->Ended(i); };
+    auto job = beam_.width > 0 ? NewBeamJob(std::move(input), options.stopping, beam_, std::move(done))
+                               : NewGenerateJob(std::move(input), options, std::move(done));
     return job.ok() ? std::move(job) : AtField(job.status(), where);
   }
 
@@ -69,7 +73,8 @@ class GenerateCall::Jobs final : public InputJobs {
   }
 
   void Refused(int i, const absl::Status& status) override {
-    for (int sample = 0; sample < options_.samples; ++sample)
+    const int samples = beam_.width > 0 ? beam_.results : options_.samples;
+    for (int sample = 0; sample < samples; ++sample)
       call_->events_->Add({.input = i, .sample = sample, .what = status});
   }
 
@@ -77,6 +82,7 @@ class GenerateCall::Jobs final : public InputJobs {
 
   const std::shared_ptr<GenerateCall> call_;
   const GenerateOptions options_;
+  const BeamOptions beam_;  // width 0: samples are drawn
   const int64_t longest_;
   const InputReader reader_;
 };
@@ -89,13 +95,14 @@ absl::Status GenerateCall::Open(const grpc::ByteBuffer& bytes) {
   RETURN_IF_ERROR(Parse(bytes, &request_));
   ASSIGN_OR_RETURN(model_, FindFor("Generate", request_.target(), *registry_));
   ASSIGN_OR_RETURN(GenerateOptions options, ToOptions(request_, model_->info(), edge().limits()));
+  ASSIGN_OR_RETURN(const BeamOptions beam, ToBeam(request_));
   RETURN_IF_ERROR(CheckCount(request_.inputs_size(), edge().limits().generate_inputs()));
   metrics_ = edge().metrics().ForModel(model_->spec, model_->info());
   events_ = std::make_shared<StreamBuffer>([weak = weak_from_this()] {
     if (auto call = weak.lock()) call->Wake();
   });
   auto jobs = std::make_shared<Jobs>(std::static_pointer_cast<GenerateCall>(shared_from_this()),
-                                     std::move(options), &edge());
+                                     std::move(options), beam, &edge());
   {
     std::lock_guard lock(mutex_);
     jobs_ = jobs;

@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <random>
+#include <string>
+#include <vector>
 
 #include "engine/base/status.h"
+#include "google/protobuf/message.h"
 #include "server/services/wire.h"
 
 namespace heed {
@@ -73,11 +76,21 @@ absl::Status CheckStopping(const v1::StoppingOptions& asked, StopOptions options
   return AtItsField(Validate(options, info.vocab_size));
 }
 
-absl::Status CheckBeam(const v1::BeamOptions& beam) {
-  if (beam.width() >= 0 && beam.width() <= 1) return absl::OkStatus();
-  return AtField(
-      Invalid("the value is ", beam.width(), ", this server has no beam search: it must be 0 or 1"),
-      "beam.width");
+// The first field of a message that is set, as a request names it; empty if none is.
+std::string FirstField(std::string_view name, const google::protobuf::Message& message) {
+  std::vector<const google::protobuf::FieldDescriptor*> fields;
+  message.GetReflection()->ListFields(message, &fields);
+  return fields.empty() ? "" : Cat(name, ".", fields.front()->name());
+}
+
+// What a request says beside `beam` that no beam search can do; empty if nothing.
+std::string ExcludedByBeam(const v1::GenerateRequest& request) {
+  if (std::string field = FirstField("sampling", request.sampling()); !field.empty()) return field;
+  if (request.samples() > 1) return "samples";
+  if (request.stopping().min_tokens() > 0) return "stopping.min_tokens";
+  if (request.stopping().stop_size() > 0) return "stopping.stop";
+  if (request.details().top_logprobs() > 0) return "details.top_logprobs";
+  return "";
 }
 
 }  // namespace
@@ -120,13 +133,27 @@ absl::StatusOr<FillOptions> ToOptions(const v1::FillOptions& options) {
   return result;
 }
 
+absl::StatusOr<BeamOptions> ToBeam(const v1::GenerateRequest& request) {
+  const v1::BeamOptions& asked = request.beam();
+  if (asked.width() == 0) {
+    const std::string field = FirstField("beam", asked);
+    return field.empty() ? absl::StatusOr<BeamOptions>(BeamOptions())
+                         : AtField(Invalid("without beam.width there is no beam search"), field);
+  }
+  BeamOptions options{.width = asked.width(), .length_penalty = asked.length_penalty()};
+  if (asked.results() != 0) options.results = asked.results();
+  RETURN_IF_ERROR(AtItsField(Validate(options)));
+  if (const std::string field = ExcludedByBeam(request); !field.empty())
+    return AtField(Invalid("it is not possible with beam search"), field);
+  return options;
+}
+
 absl::StatusOr<GenerateOptions> ToOptions(const v1::GenerateRequest& request, const ModelInfo& info,
                                           const v1::LimitsConfig& limits) {
   GenerateOptions options{.sampling = ToSampling(request),
                           .stopping = ToStopping(request.stopping()),
                           .samples = std::max(request.samples(), 1)};
   RETURN_IF_ERROR(CheckRange(request.samples(), 0, limits.samples(), "samples"));
-  RETURN_IF_ERROR(CheckBeam(request.beam()));
   RETURN_IF_ERROR(CheckSampling(request.sampling(), options.sampling, info));
   RETURN_IF_ERROR(CheckStopping(request.stopping(), options.stopping, info, limits.tokens()));
   return options;

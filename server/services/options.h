@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "engine/generation/beam_search.h"
 #include "heed/v1/config.pb.h"
 #include "heed/v1/heed.pb.h"
 #include "server/jobs/classify.h"
@@ -21,6 +22,9 @@ absl::StatusOr<ClassifyOptions> ToOptions(const v1::ClassifyOptions& options);
 absl::StatusOr<EmbedOptions> ToOptions(const v1::EmbedOptions& options);
 absl::StatusOr<ScoreOptions> ToOptions(const v1::ScoreOptions& options);
 absl::StatusOr<FillOptions> ToOptions(const v1::FillOptions& options);
+
+// Options of a Generate that searches with beams; width 0: it does not. What excludes a search is refused.
+absl::StatusOr<BeamOptions> ToBeam(const v1::GenerateRequest& request);
 
 // Draws a seed where the request has none. stopping.max_tokens stays 0 where the request leaves it open.
 absl::StatusOr<GenerateOptions> ToOptions(const v1::GenerateRequest& request, const ModelInfo& info,

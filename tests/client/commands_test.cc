@@ -319,6 +319,28 @@ TEST(Generate, TextsThatComeTogetherAreWrittenOneAfterAnother) {
       MatchesRegex("\\[input 1, sample 1: MAX_TOKENS, 2 .*\\]\n\\[input 1, sample 2: MAX_TOKENS, 1 .*\\]\n"));
 }
 
+TEST(Generate, BeamsComeBestFirstWithTheirScores) {
+  FakeServer server;
+  v1::GenerateRequest sent;
+  server.generate = [&](auto&, const v1::GenerateRequest& request,
+                        grpc::ServerWriter<v1::GenerateEvent>& out) {
+    sent = request;
+    for (int sample : {0, 1}) {
+      out.Write(Piece(sample == 0 ? "best" : "other", 0, sample));
+      v1::GenerateEvent last = Finished(3, 0, sample);
+      last.mutable_finished()->set_score(-1.25 - sample);
+      out.Write(last);
+    }
+    return grpc::Status::OK;
+  };
+  const Outcome run = RunAt(server, {"generate", "--beams=4", "--length_penalty=0.5", "--results=2", "Once"});
+  EXPECT_EQ(run.exit, kDone);
+  EXPECT_EQ(run.out, "best\nother\n");
+  EXPECT_THAT(run.err, HasSubstr("sample 1: MAX_TOKENS, 3 tokens, score -1.2500, "));
+  EXPECT_THAT(run.err, HasSubstr("sample 2: MAX_TOKENS, 3 tokens, score -2.2500, "));
+  EXPECT_EQ(sent.beam().ShortDebugString(), "width: 4 length_penalty: 0.5 results: 2");
+}
+
 TEST(Generate, AnErrorOfOnePromptIsTold) {
   FakeServer server;
   server.generate = [](auto&, auto&, grpc::ServerWriter<v1::GenerateEvent>& out) {

@@ -148,7 +148,7 @@ TEST_F(JobsTest, InputsAreCheckedAtTheDoor) {
   EXPECT_THAT(Message(Classify({}).status()), HasSubstr("no tokens"));
   EXPECT_THAT(Message(Classify({1, 100}).status()),
               HasSubstr("token 1 of the input is 100, ids are from 0 to 99"));
-  EXPECT_THAT(Message(Classify({-1}).status()), HasSubstr("token 0 is -1"));
+  EXPECT_THAT(Message(Classify({-1}).status()), HasSubstr("token 0 of the input is -1"));
   EXPECT_THAT(Message(Classify(std::vector<int32_t>(5001)).status()),
               HasSubstr("has 5001 tokens, the model reads at most 5000"));
   EXPECT_EQ(Classify({1}, {.top = -1}).status().code(), StatusCode::kInvalidArgument);

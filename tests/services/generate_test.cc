@@ -115,6 +115,29 @@ TEST(Generate, AnswersSeveralInputsAndSamplesInOneStream) {
   }
 }
 
+TEST(Generate, BeamsAreToldAtTheEndTheBestFirst) {
+  Watched watched;
+  auto world = World::Ready(watched.models());
+  auto context = NewContext();
+  v1::GenerateRequest request = GreedyRequest("writer", "abc", 4);
+  request.clear_sampling();
+  request.mutable_beam()->set_width(3);
+  request.mutable_beam()->set_results(2);
+  request.mutable_details()->set_logprobs(true);
+  auto stream = world->inference()->Generate(context.get(), request);
+  const auto events = ReadAll(*stream);
+  ASSERT_TRUE(stream->Finish().ok());
+  EXPECT_EQ(Texts(events).at({0, 0}), "defg");
+  EXPECT_NE(Texts(events).at({0, 1}), "defg");
+  ASSERT_EQ(events.size(), 6u);
+  EXPECT_TRUE(events[0].has_started() && events[1].has_started());
+  double logprob = 0;
+  for (const auto& token : events[2].piece().logprobs()) logprob += token.logprob();
+  EXPECT_NEAR(events[3].finished().score(), logprob, 1e-5);
+  EXPECT_EQ(events[3].finished().usage().output_tokens(), 4);
+  EXPECT_LE(events[5].finished().score(), events[3].finished().score());
+}
+
 TEST(Generate, OneBadInputDoesNotSinkTheOthers) {
   Watched watched;
   auto world = World::Ready(watched.models());

@@ -222,7 +222,9 @@ TEST(Inference, AnEncoderDecoderReadsItsInputAsTheSource) {
   std::vector<int32_t> tokens;
   double logprob = 0;
   for (v1::GenerateEvent event; stream->Read(&event);) {
-    if (event.has_started()) EXPECT_EQ(event.started().input_tokens(), 8);
+    if (event.has_started()) {
+      EXPECT_EQ(event.started().input_tokens(), 8);
+    }
     for (const auto& token : event.piece().logprobs()) logprob += token.logprob();
     tokens.insert(tokens.end(), event.piece().tokens().begin(), event.piece().tokens().end());
   }

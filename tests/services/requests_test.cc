@@ -71,6 +71,39 @@ Case Writing(std::string name, std::function<void(v1::GenerateRequest&)> change,
           std::move(message)};
 }
 
+// As Writing, with four beams and no sampling.
+Case Beaming(std::string name, const std::function<void(v1::GenerateRequest&)>& change, std::string message) {
+  const auto with_beams = [change](v1::GenerateRequest& request) {
+    request.clear_sampling();
+    request.mutable_beam()->set_width(4);
+    change(request);
+  };
+  return Writing(std::move(name), with_beams, std::move(message));
+}
+
+void AddBeamCases(std::vector<Case>& cases) {
+  cases.push_back(Beaming(
+      "beams that sample", [](auto& r) { r.mutable_sampling()->set_temperature(0); },
+      "sampling.temperature: it is not possible with beam search"));
+  cases.push_back(
+      Beaming("beams with a seed", [](auto& r) { r.mutable_sampling()->set_seed(1); }, "sampling.seed: "));
+  cases.push_back(Beaming(
+      "biased beams", [](auto& r) { (*r.mutable_sampling()->mutable_logit_bias())[3] = 1; },
+      "sampling.logit_bias: "));
+  cases.push_back(Beaming("beams and samples", [](auto& r) { r.set_samples(2); }, "samples: "));
+  cases.push_back(Beaming(
+      "beams with a stop string", [](auto& r) { r.mutable_stopping()->add_stop("x"); }, "stopping.stop: "));
+  cases.push_back(Beaming(
+      "beams with min_tokens", [](auto& r) { r.mutable_stopping()->set_min_tokens(1); },
+      "stopping.min_tokens: "));
+  cases.push_back(Beaming(
+      "beams with alternatives", [](auto& r) { r.mutable_details()->set_top_logprobs(1); },
+      "details.top_logprobs: "));
+  cases.push_back(Writing(
+      "a length penalty without beams", [](auto& r) { r.mutable_beam()->set_length_penalty(1); },
+      "beam.length_penalty: without beam.width there is no beam search"));
+}
+
 void AddTextCases(std::vector<Case>& cases) {
   cases.push_back(
       Text("R1 empty text", "", grpc::INVALID_ARGUMENT, "inputs[0].text: the text is empty or white space"));
@@ -241,9 +274,19 @@ void AddCountCases(std::vector<Case>& cases) {
         Cat("R7 top_k ", top_k), [=](auto& r) { r.mutable_sampling()->set_top_k(top_k); },
         "sampling.top_k: "));
   }
-  for (int32_t width : {-1, 2, 1'000'000'000}) {
-    cases.push_back(Writing(
+  for (int32_t width : {-1, 17, 1'000'000'000}) {
+    cases.push_back(Beaming(
         Cat("R7 beam width ", width), [=](auto& r) { r.mutable_beam()->set_width(width); }, "beam.width: "));
+  }
+  for (int32_t results : {-1, 5}) {
+    cases.push_back(Beaming(
+        Cat("R7 beam results ", results), [=](auto& r) { r.mutable_beam()->set_results(results); },
+        "beam.results: "));
+  }
+  for (double penalty : {-11.0, 1e9, kNan, kInfinity}) {
+    cases.push_back(Beaming(
+        Cat("R6 length_penalty ", penalty), [=](auto& r) { r.mutable_beam()->set_length_penalty(penalty); },
+        "beam.length_penalty: "));
   }
   for (int32_t samples : {-1, 17, 1'000'000'000}) {
     cases.push_back(
@@ -295,6 +338,7 @@ void AddGoodCases(std::vector<Case>& cases) {
 std::vector<Case> AllCases() {
   std::vector<Case> cases;
   AddTextCases(cases);
+  AddBeamCases(cases);
   AddTokenCases(cases);
   AddNameCases(cases);
   AddLengthCases(cases);
