@@ -27,7 +27,7 @@ struct JobTerms {
   Urgency urgency;
   int64_t rows = 1;    // of its first phase: a prompt, a whole document. Later it decodes, a few rows a step
   int64_t bytes = 0;   // the most state it ever holds (Model::StateBytes), reserved while it is admitted
-  bool whole = false;  // the rows of its first phase must be in one pass (an encoder's)
+  bool whole = false;  // the rows of its first phase must be in one pass (Work::more is refused)
 };
 
 // When what happened to a job; the clock's beginning until it has.

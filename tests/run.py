@@ -22,7 +22,10 @@ DTYPES = ("f32", "bf16", "int8")
 
 # The oracle's cases that Heed agrees with, all tried by `full`; tests/golden holds the small ones that every run tries.
 AGREED = ("native/plain-*", "native/softmax-*", "native/large-plain-*", "native/large-full-*", "native/large-softmax-*",
-          "native/linear-*", "native/large-linear-*", "native/seq2seq-*", "sampling", "tokenizers/word-level")
+          "native/linear-*", "native/large-linear-*", "native/seq2seq-*",
+          "native/sliding-window-*", "native/large-sliding-window-*", "native/relative-memory-*",
+          "native/large-relative-memory-*", "native/lsh-*",
+          "sampling", "tokenizers/word-level")
 NOT_YET = "shaw"
 
 # Instruction sets, weakest first: name, the CPU's flags, oneDNN's limit, Highway's limit.

@@ -33,7 +33,9 @@ inline constexpr int64_t kGrid = 128;
 // Whether the step of token t gives row t of the whole sequence's pass.
 enum class DecodeClass {
   kExact,
-  kApproximate,  // a decoder, but which tokens meet depends on later ones
+  // A decoder whose prompt must come whole: which of its tokens meet depends on later ones. The first
+  // Extend() of a run takes the prompt; rows of later ones are steps, however many come at once.
+  kApproximate,
   kNone,         // encoder only
 };
 std::string_view Name(DecodeClass decode);  // "exact", "approximate", "none"
@@ -103,6 +105,7 @@ class Attention {
   int tasks() const { return tasks_; }
   DecodeClass decode() const { return decode_; }
   int64_t max_tokens() const { return max_tokens_; }
+  bool data_dependent() const { return data_dependent_; }
 
  protected:
   std::vector<Product> products_;
@@ -110,6 +113,8 @@ class Attention {
   int tasks_ = 1;          // independent pieces of Extend(): one a (key-value) head
   DecodeClass decode_ = DecodeClass::kExact;
   int64_t max_tokens_ = 0;  // the longest sequence, 0 = no limit of its own
+  // What a row holds decides whom it meets: another precision's rounding may decide otherwise.
+  bool data_dependent_ = false;
 };
 
 // Makes the variant `fields` names ("type"), as variants.def lists them. Checks every option and tensor; an

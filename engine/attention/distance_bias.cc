@@ -23,11 +23,14 @@ DistanceBias::DistanceBias(int heads, int64_t reach, const std::function<double(
   }
 }
 
-DistanceBias::Slice DistanceBias::Row(int head, int64_t position, int64_t first_key) const {
-  const int64_t distance = first_key - position;
-  const int64_t near = std::clamp(distance, -reach_, reach_ + 1 - kKeyBlock);
-  const float* table = table_.data() + head * (2 * reach_ + 1);
-  return {table + near + reach_, static_cast<float>(slopes_[head] * std::abs(distance - near))};
+void DistanceBias::Mark(const BiasBlock& block, std::span<SoftmaxRow> rows) const {
+  for (size_t r = 0; r < rows.size(); ++r) {
+    const int head = block.HeadOf(r);
+    const int64_t distance = block.base - block.positions[r];
+    const int64_t near = std::clamp(distance, -reach_, reach_ + 1 - kKeyBlock);
+    rows[r].bias = table_.data() + head * (2 * reach_ + 1) + near + reach_;
+    rows[r].bias_offset = static_cast<float>(slopes_[head] * std::abs(distance - near));
+  }
 }
 
 }  // namespace heed

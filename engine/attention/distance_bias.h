@@ -10,22 +10,18 @@
 #include <functional>
 #include <vector>
 
+#include "engine/attention/score_bias.h"
+
 namespace heed {
 
-class DistanceBias {
+class DistanceBias : public ScoreBias {
  public:
   // value(head, key position - query position), for each distance up to `reach` to either side; beyond it,
   // value + slope(head) for each step away.
   DistanceBias(int heads, int64_t reach, const std::function<double(int, int64_t)>& value,
                const std::function<double(int)>& slope);
 
-  // values[c] + offset is the bias of the key `first_key` + c for the query at `position`, c < kKeyBlock;
-  // times log2(e), as SoftmaxRow has it.
-  struct Slice {
-    const float* values;
-    float offset;
-  };
-  Slice Row(int head, int64_t position, int64_t first_key) const;
+  void Mark(const BiasBlock& block, std::span<SoftmaxRow> rows) const override;
 
  private:
   int64_t reach_;  // the table's distances: [-reach_, reach_]

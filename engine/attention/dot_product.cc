@@ -141,16 +141,12 @@ DotProductAttention::DotProductAttention(const AttentionSetting& setting, DotPro
 std::unique_ptr<AttentionRun> DotProductAttention::Start() const { return std::make_unique<Run>(*this); }
 
 int64_t DotProductAttention::KeptFrom(int64_t tokens) const {
-  if (options_.window == 0) return 0;
-  return std::max<int64_t>(0, tokens - options_.window + 1) / kPage * kPage;
+  return options_.window == 0 ? 0 : WindowBegin(options_.window, tokens);
 }
 
-// The window - 1 keys that the next row needs beside its own lie in 1 + (window - 2 rounded up to pages)
-// pages at most, as the newest page need hold no more than one of them.
 int64_t DotProductAttention::StateBytes(int64_t tokens) const {
   const DotProductOptions& o = options_;
-  int64_t kept = tokens;
-  if (o.window > 0) kept = std::min(tokens, kPage * (1 + (o.window - 2 + kPage - 1) / kPage));
+  const int64_t kept = o.window == 0 ? tokens : WindowKeeps(o.window, tokens);
   const int64_t head = KeyValuePages::Bytes(core_.type(), o.head_dim, 0, kept) +
                        KeyValuePages::Bytes(core_.type(), o.head_dim, 0, std::min(tokens, o.sinks));
   return sizeof(int64_t) + o.key_value_heads * head;

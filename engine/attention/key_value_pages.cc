@@ -120,6 +120,16 @@ void KeyValuePages::DropBefore(int64_t position) {
   begin_ += whole * kPage;
 }
 
+int64_t WindowBegin(int64_t window, int64_t tokens) {
+  constexpr int64_t kPage = KeyValuePages::kPage;
+  return std::max<int64_t>(0, tokens - window + 1) / kPage * kPage;
+}
+
+int64_t WindowKeeps(int64_t window, int64_t tokens) {
+  constexpr int64_t kPage = KeyValuePages::kPage;
+  return std::min(tokens, kPage + RoundUp(std::max<int64_t>(0, window - 2), kPage));
+}
+
 void KeyValuePages::Archive(StateArchive& archive, int64_t begin, int64_t end) {
   if (archive.restoring()) {
     CHECK(end_ == 0 && begin % kPage == 0 && begin <= end);

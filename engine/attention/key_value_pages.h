@@ -90,6 +90,13 @@ class KeyValuePages {
   mutable bool last_shared_ = false;  // with a copy; then the last page is read, not written
 };
 
+// A row that sees the newest `window` keys, its own included: the first position that rows after `tokens`
+// others still look at, cut to pages; and the most positions that are kept for them, in whole pages: those
+// window - 1 lie in 1 + (window - 2 rounded up to pages) pages at most, as the newest page need hold no more
+// than one of them.
+int64_t WindowBegin(int64_t window, int64_t tokens);
+int64_t WindowKeeps(int64_t window, int64_t tokens);
+
 }  // namespace heed
 
 #endif  // HEED_ENGINE_ATTENTION_KEY_VALUE_PAGES_H_

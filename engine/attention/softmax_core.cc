@@ -26,6 +26,12 @@ Range Seen(const KeySource& source, int64_t first, int64_t last) {
           std::min(source.pages->end(), last + source.right + 1)};
 }
 
+// A tile reads what any of its rows sees: of a narrow band, a lower tile reads less that others do not see.
+int TileRows(const KeySource& source) {
+  const bool narrow = source.left + source.right < 8 * SoftmaxCore::kTile;
+  return narrow ? SoftmaxCore::kTile / 2 : SoftmaxCore::kTile;
+}
+
 // What Get gives, kept in `slot`.
 const MicroKernel* Kept(std::atomic<const MicroKernel*>& slot, const MicroKernel::Shape& shape) {
   const MicroKernel* kernel = slot.load(std::memory_order_acquire);
@@ -87,7 +93,7 @@ class SoftmaxCore::Call {
   void LoadQueries(int64_t last_place);
   void AttendBlock(const KeySource& source, const Block& block);
   void Score(const KeyValuePages& pages, const Block& block);
-  void MarkRow(const KeySource& source, const Block& block, int row);
+  void Mark(const KeySource& source, const Block& block);
   void AddValues(const KeyValuePages& pages, const Block& block);
   void AddPanel(const KeyValuePages& pages, const Block& block, int64_t value_column);
   void Finish();
@@ -108,9 +114,10 @@ class SoftmaxCore::Call {
 void SoftmaxCore::Attend(const SoftmaxQueries& queries, std::span<const KeySource> sources,
                          Scratch& scratch) const {
   const int64_t rows = queries.q.rows * queries.heads;
+  const int tile = TileRows(sources.front());
   Call call(*this, queries, scratch);
-  for (int64_t first = 0; first < rows; first += kTile) {
-    call.AttendTile(first, static_cast<int>(std::min<int64_t>(kTile, rows - first)), sources);
+  for (int64_t first = 0; first < rows; first += tile) {
+    call.AttendTile(first, static_cast<int>(std::min<int64_t>(tile, rows - first)), sources);
   }
 }
 
@@ -173,7 +180,7 @@ void SoftmaxCore::Call::LoadQueries(int64_t last_place) {
 
 void SoftmaxCore::Call::AttendBlock(const KeySource& source, const Block& block) {
   Score(*source.pages, block);
-  for (size_t r = 0; r < rows_.size(); ++r) MarkRow(source, block, r);
+  Mark(source, block);
   SoftmaxStep({scores_, core_.factor_, block.begin, block.end, weights_}, rows_, result_);
   AddValues(*source.pages, block);
 }
@@ -189,19 +196,23 @@ void SoftmaxCore::Call::Score(const KeyValuePages& pages, const Block& block) {
   }
 }
 
-void SoftmaxCore::Call::MarkRow(const KeySource& source, const Block& block, int r) {
-  SoftmaxRow& row = rows_[r];
-  const Range seen = Seen(source, positions_[r], positions_[r]);
-  row.begin = static_cast<int>(std::clamp<int64_t>(seen.begin - block.base, block.begin, block.end));
-  row.end = static_cast<int>(std::clamp<int64_t>(seen.end - block.base, row.begin, block.end));
-  if (source.bias == nullptr) {
+void SoftmaxCore::Call::Mark(const KeySource& source, const Block& block) {
+  for (size_t r = 0; r < rows_.size(); ++r) {
+    SoftmaxRow& row = rows_[r];
+    const Range seen = Seen(source, positions_[r], positions_[r]);
+    row.begin = static_cast<int>(std::clamp<int64_t>(seen.begin - block.base, block.begin, block.end));
+    row.end = static_cast<int>(std::clamp<int64_t>(seen.end - block.base, row.begin, block.end));
     row.bias = nullptr;
-    return;
   }
-  const auto bias = source.bias->Row(queries_.first_head + HeadOf(r),
-                                     std::min(positions_[r], source.last_place), block.base);
-  row.bias = bias.values;
-  row.bias_offset = bias.offset;
+  if (source.bias == nullptr) return;
+  source.bias->Mark({.first_row = first_row_,
+                     .heads = queries_.heads,
+                     .first_head = queries_.first_head,
+                     .positions = places_.first(rows_.size()),
+                     .base = block.base,
+                     .begin = block.begin,
+                     .end = block.end},
+                    rows_);
 }
 
 void SoftmaxCore::Call::AddValues(const KeyValuePages& pages, const Block& block) {

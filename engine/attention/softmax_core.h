@@ -19,8 +19,8 @@
 #include <limits>
 #include <span>
 
-#include "engine/attention/distance_bias.h"
 #include "engine/attention/key_value_pages.h"
+#include "engine/attention/score_bias.h"
 #include "engine/base/memory.h"
 #include "engine/ops/microkernel.h"
 #include "engine/ops/rows.h"
@@ -39,7 +39,7 @@ struct KeySource {
   int64_t right = kUnlimited;  // 0: causal; negative: only keys at least so far back
   // Rotation and bias see a row no farther than here: min(i, last_place).
   int64_t last_place = kUnlimited;
-  const DistanceBias* bias = nullptr;
+  const ScoreBias* bias = nullptr;
 };
 
 // The rows that attend: of each of `rows` positions, the query heads that share the key-value head.
@@ -56,7 +56,7 @@ struct SoftmaxQueries {
 // Const and thread-safe but for Attend's scratch.
 class SoftmaxCore {
  public:
-  static constexpr int kTile = 128;  // query rows
+  static constexpr int kTile = 128;  // query rows at most
 
   // scores = scale * q.k
   SoftmaxCore(DType type, int64_t head_dim, double scale);

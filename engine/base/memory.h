@@ -55,9 +55,24 @@ class Scratch {
   size_t bytes() const;  // held in all, for memory accounts
 
  private:
+  friend class ScratchFrame;
   void* TakeBytes(size_t bytes);
   std::vector<Buffer> blocks_;  // Reset() joins them into one
   size_t used_ = 0;             // of the last block
+};
+
+// Gives back at its end what was taken since its beginning: the memory of one turn of a loop.
+class ScratchFrame {
+ public:
+  explicit ScratchFrame(Scratch& scratch)
+      : scratch_(scratch), blocks_(scratch.blocks_.size()), used_(scratch.used_) {}
+  ~ScratchFrame() { scratch_.used_ = scratch_.blocks_.size() == blocks_ ? used_ : 0; }  // 0: a block of its own
+  ScratchFrame(const ScratchFrame&) = delete;
+  ScratchFrame& operator=(const ScratchFrame&) = delete;
+
+ private:
+  Scratch& scratch_;
+  const size_t blocks_, used_;
 };
 
 }  // namespace heed

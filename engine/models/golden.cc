@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <map>
 #include <set>
 
@@ -17,6 +18,8 @@ namespace {
 using Ids = std::vector<int32_t>;
 using Output = std::vector<float>;
 
+constexpr int64_t kMostTokens = 1 << 20;  // of a case
+
 struct Case {
   std::string name;
   Ids input;        // of an encoder-decoder: the target
@@ -24,14 +27,17 @@ struct Case {
   Output expected;  // of every row, or the pooled one; empty if the case has greedy tokens only
   Ids greedy;       // goes on after the input; in an encoder-decoder, after the start token
   Ids start;        // that token
+  Ids segments;            // lengths of pieces, if the case names any
+  Output expected_steps;   // of every row taken in alone, where that differs from `expected`
 };
 
-absl::StatusOr<Ids> ReadIds(const Tensor& tensor, int64_t vocab_size) {
-  if (tensor.dtype != DType::kI64) return Invalid("token ids are not I64");
+// Numbers from 0 to below `limit`.
+absl::StatusOr<Ids> ReadIds(const Tensor& tensor, int64_t limit) {
+  if (tensor.dtype != DType::kI64) return Invalid("integers are not I64");
   const auto* data = static_cast<const int64_t*>(tensor.data);
   Ids ids(data, data + tensor.size());
   for (int64_t i = 0; i < tensor.size(); ++i) {
-    if (data[i] < 0 || data[i] >= vocab_size) return Invalid("token ", data[i], " is not below ", vocab_size);
+    if (data[i] < 0 || data[i] >= limit) return Invalid("integer ", data[i], " is not below ", limit);
   }
   return ids;
 }
@@ -54,6 +60,10 @@ absl::StatusOr<std::vector<Case>> ReadCases(const Weights& file, const ModelInfo
       ASSIGN_OR_RETURN(*ids, ReadIds(tensor, vocab_size));
     } else if (key == "logits" || key == "output") {
       c.expected = ToFloats(tensor);
+    } else if (key == "segments") {
+      ASSIGN_OR_RETURN(c.segments, ReadIds(tensor, kMostTokens));
+    } else if (key == "step_logits") {
+      c.expected_steps = ToFloats(tensor);
     } else if (key != "eos_id" && !key.starts_with("beam_")) {  // those are generation's
       return absl::UnimplementedError(Cat("cases.safetensors: '", name, "' is of a kind that is not served"));
     }
@@ -68,6 +78,7 @@ absl::StatusOr<std::vector<Case>> ReadCases(const Weights& file, const ModelInfo
     if (!c.source.empty() && c.start.empty() && !c.greedy.empty()) {
       return Invalid("cases.safetensors: ", name, " has no start_id");
     }
+    if (c.expected_steps.empty()) c.expected_steps = c.expected;
     list.push_back(std::move(c));
   }
   return list;
@@ -91,20 +102,28 @@ Work Reading(Sequence* sequence, std::span<const int32_t> tokens, bool more, Out
   return work;
 }
 
-Output InPieces(const Model& model, const Case& c, int64_t piece, Threads& threads,
-                const std::function<void(std::unique_ptr<Sequence>&)>& between = {}) {
+using Between = std::function<void(std::unique_ptr<Sequence>&)>;
+
+// Pieces of the lengths given; the last is repeated to the end.
+Output InPieces(const Model& model, const Case& c, const Ids& lengths, Threads& threads,
+                const Between& between = {}) {
   Output out;
   const Ids& ids = c.input;
   std::unique_ptr<Sequence> sequence = model.Start();
-  for (size_t at = 0; at < ids.size(); at += piece) {
-    size_t count = std::min<size_t>(piece, ids.size() - at);
-    bool more = piece % kGrid == 0 && at + count < ids.size();
+  size_t piece = 0, count;
+  for (size_t at = 0; at < ids.size(); at += count) {
+    count = std::clamp<size_t>(lengths[std::min(piece++, lengths.size() - 1)], 1, ids.size() - at);
+    bool more = at % kGrid == 0 && count % kGrid == 0 && at + count < ids.size();
     std::vector<Work> batch{Reading(sequence.get(), std::span(ids).subspan(at, count), more, &out)};
     if (at == 0) batch[0].source = c.source;
     Run(model, batch, threads);
     if (between) between(sequence);
   }
   return out;
+}
+
+Output Whole(const Model& model, const Case& c, Threads& threads) {
+  return InPieces(model, c, {static_cast<int32_t>(c.input.size())}, threads);
 }
 
 std::map<std::string, Output> Together(const Model& model, const std::vector<Case>& cases, Threads& threads) {
@@ -138,7 +157,7 @@ Ids Greedy(const Model& model, const Case& c, Threads& threads) {
 // Compares one way's output and notes it in the result.
 class Comparison {
  public:
-  Comparison(GoldenResult& result, Precision precision) : result_(result), precision_(precision) {}
+  Comparison(GoldenResult& result, const ModelInfo& info) : result_(result), info_(info) {}
 
   void Add(const std::string& way, const Output& expected, const Output& actual) {
     ++result_.ways;
@@ -158,9 +177,9 @@ class Comparison {
     double rms = std::sqrt(squares / static_cast<double>(expected.size())) / std::max(unit, 1e-30);
     result_.largest = std::max(result_.largest, largest);
     result_.rms = std::max(result_.rms, rms);
-    GoldenBound bound = BoundOf(precision_);
+    GoldenBound bound = BoundOf(info_.precision, info_.data_dependent);
     bool within =
-        precision_ == Precision::kF32 ? beyond <= 0 : rms <= bound.rms && largest <= bound.largest * unit;
+        info_.precision == Precision::kF32 ? beyond <= 0 : rms <= bound.rms && largest <= bound.largest * unit;
     if (!within)
       Problem(Cat(way, ": differs by up to ", largest, ", root mean square ", rms, " of the output's"));
   }
@@ -177,7 +196,7 @@ class Comparison {
 
  private:
   GoldenResult& result_;
-  Precision precision_;
+  const ModelInfo& info_;
 };
 
 void SaveAndRestore(const Model& model, std::unique_ptr<Sequence>& sequence) {
@@ -191,22 +210,32 @@ void SaveAndRestore(const Model& model, std::unique_ptr<Sequence>& sequence) {
 
 void CheckDecoder(const Model& model, const Case& c, const Output& whole, Comparison& comparison,
                   Threads& threads) {
-  comparison.Same("in chunks of 128", whole, InPieces(model, c, kGrid, threads));
-  if (model.info().decode != DecodeClass::kExact) return;
+  if (model.info().decode == DecodeClass::kExact) {
+    comparison.Same("in chunks of 128", whole, InPieces(model, c, {kGrid}, threads));
+    comparison.Add("in pieces of 7", c.expected, InPieces(model, c, {7}, threads));
+    if (!c.segments.empty())
+      comparison.Add("in its segments", c.expected, InPieces(model, c, c.segments, threads));
+  }
   auto clone = [](std::unique_ptr<Sequence>& s) { s = s->Clone(); };
   auto restore = [&](std::unique_ptr<Sequence>& s) { SaveAndRestore(model, s); };
-  comparison.Add("in pieces of 7", c.expected, InPieces(model, c, 7, threads));
-  Output steps = InPieces(model, c, 1, threads);
-  comparison.Add("token by token", c.expected, steps);
+  Output steps = InPieces(model, c, {1}, threads);
+  comparison.Add("token by token", c.expected_steps, steps);
+  if (model.info().decode == DecodeClass::kApproximate) {
+    comparison.Same("one token, then pieces of 7 (as token by token)", steps,
+                    InPieces(model, c, {1, 7}, threads));
+  }
   comparison.Same("token by token, each from a clone (as token by token)", steps,
-                  InPieces(model, c, 1, threads, clone));
+                  InPieces(model, c, {1}, threads, clone));
   comparison.Same("saved and restored between tokens (as token by token)", steps,
-                  InPieces(model, c, 1, threads, restore));
+                  InPieces(model, c, {1}, threads, restore));
 }
 
 }  // namespace
 
-GoldenBound BoundOf(Precision precision) {
+GoldenBound BoundOf(Precision precision, bool data_dependent) {
+  constexpr double kAny = std::numeric_limits<double>::infinity();
+  // Measured on the oracle's cases: 0.093 and 0.159 at most.
+  if (data_dependent) return {.rms = precision == Precision::kBf16 ? 0.12 : 0.20, .largest = kAny};
   if (precision == Precision::kBf16) return {.rms = 0.03, .largest = 0.15};
   return {.rms = 0.10, .largest = 0.50};  // measured on the cases of the tree: 0.087 and 0.38 at most
 }
@@ -220,9 +249,9 @@ absl::StatusOr<std::vector<GoldenResult>> CheckModelCases(const std::string& fol
   std::vector<GoldenResult> results;
   for (const Case& c : cases) {
     results.push_back({.name = c.name});
-    Comparison comparison(results.back(), model->info().precision);
+    Comparison comparison(results.back(), model->info());
     if (!c.expected.empty()) {
-      Output whole = InPieces(*model, c, static_cast<int64_t>(c.input.size()), threads);
+      Output whole = Whole(*model, c, threads);
       comparison.Add("whole", c.expected, whole);
       comparison.Same("in a batch with all cases", whole, together[c.name]);
       bool pooled =

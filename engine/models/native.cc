@@ -131,6 +131,11 @@ DecodeClass DecodeOf(const Stack& stack) {
   return decode;
 }
 
+bool IsDataDependent(const Stack& stack) {
+  return std::ranges::any_of(stack.steps,
+                             [](const Step& step) { return step.attention.attention().data_dependent(); });
+}
+
 // Of an encoder-decoder `encoder` and `stack`, of the others `stack` alone.
 ModelInfo Describe(const ModelConfig& config, const std::optional<Stack>& encoder, const Stack& stack,
                    const OutputHead& head) {
@@ -148,6 +153,7 @@ ModelInfo Describe(const ModelConfig& config, const std::optional<Stack>& encode
         Longest(stack, /*source=*/true, Longest(*encoder, /*source=*/false, config.max_positions));
   }
   info.decode = config.architecture == Architecture::kEncoder ? DecodeClass::kNone : DecodeOf(stack);
+  info.data_dependent = IsDataDependent(stack) || (encoder && IsDataDependent(*encoder));
   info.labels = config.labels;
   info.multi_label = config.multi_label;
   info.eos_token_ids = config.eos_token_ids;

@@ -35,6 +35,7 @@ void TransformerPass::Add(Work& work) {
   auto* sequence = static_cast<TransformerSequence*>(work.sequence);
   const int64_t count = std::ssize(work.tokens), source = std::ssize(work.source);
   CHECK_GT(count, 0);
+  CHECK(!work.more || info.decode == DecodeClass::kExact);
   CHECK(info.max_tokens == 0 || sequence->next() + count <= info.max_tokens);
   CHECK(info.max_source_tokens == 0 || source <= info.max_source_tokens);
   CHECK_EQ(source > 0, model_.encoder().has_value() && sequence->source_tokens() == 0);

@@ -39,10 +39,11 @@ absl::Status Validate(const JobInput& input) {
 }
 
 JobTerms TermsOf(const JobInput& input, int64_t longest, int64_t sequences) {
+  const ModelInfo& info = input.model->info();
   return {.urgency = input.urgency,
           .rows = input.rows(),
           .bytes = sequences * input.model->StateBytes(longest, std::ssize(input.source)),
-          .whole = input.model->info().architecture != Architecture::kDecoder};
+          .whole = info.architecture != Architecture::kDecoder || info.decode != DecodeClass::kExact};
 }
 
 Work NextRows(Sequence* sequence, const JobInput& input, int64_t begin, int64_t rows) {

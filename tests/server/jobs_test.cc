@@ -30,6 +30,7 @@ ModelInfo InfoOf(Architecture architecture, std::vector<std::string> labels = {}
   return {.architecture = architecture,
           .vocab_size = 100,
           .max_tokens = 5000,
+          .decode = architecture == Architecture::kDecoder ? DecodeClass::kExact : DecodeClass::kNone,
           .labels = std::move(labels),
           .mask_token_id = 99};
 }

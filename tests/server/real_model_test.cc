@@ -53,23 +53,38 @@ class RealModelTest : public testing::TestWithParam<const char*> {
     return texts;
   }
 
+  void ExpectTheSameInAnyCompany() {
+    const Texts together = Generate(0, 12, {.max_batch_tokens = 512, .max_prefill_tokens = 256});
+    for (int i = 0; i < 12; ++i) {
+      for (const auto& [key, alone] : Generate(i, i + 1, {})) {
+        const auto& among = together.at(key);
+        ASSERT_EQ(among.size(), 12);
+        for (size_t t = 0; t < 12; ++t) {
+          EXPECT_EQ(among[t].token, alone[t].token);
+          EXPECT_EQ(among[t].logprob, alone[t].logprob);
+        }
+      }
+    }
+  }
+
   RandomModel model_ = MakeRandomModel(SmallConfig(GetParam(), "lm"));
   Threads threads_{2};
   Turns turns_{&threads_};
 };
 
 TEST_P(RealModelTest, AnswersDoNotDependOnTheCompany) {
-  const Texts together = Generate(0, 12, {.max_batch_tokens = 512, .max_prefill_tokens = 256});
-  for (int i = 0; i < 12; ++i) {
-    for (const auto& [key, alone] : Generate(i, i + 1, {})) {
-      const auto& among = together.at(key);
-      ASSERT_EQ(among.size(), 12);
-      for (size_t t = 0; t < 12; ++t) {
-        EXPECT_EQ(among[t].token, alone[t].token);
-        EXPECT_EQ(among[t].logprob, alone[t].logprob);
-      }
-    }
+  ExpectTheSameInAnyCompany();
+}
+
+TEST_P(RealModelTest, NorDoThoseOfAModelThatReadsItsPromptWhole) {
+  const Json lsh = {{"type", "lsh"}, {"chunk_length", 16}, {"num_hashes", 2}, {"num_buckets", 8}};
+  Json config = SmallConfig(GetParam(), "lm", lsh);
+  if (config.contains("decoder_layers")) {
+    for (Json& layer : config["decoder_layers"]) layer["cross_attention"] = {{"type", "full"}};
   }
+  model_ = MakeRandomModel(config);
+  ASSERT_EQ(model_->info().decode, DecodeClass::kApproximate);
+  ExpectTheSameInAnyCompany();
 }
 
 TEST_P(RealModelTest, AScoreIsWhatTheGenerationSaid) {

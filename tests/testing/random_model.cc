@@ -64,9 +64,23 @@ class Maker {
     int64_t head_dim = options.value("head_dim", width_ / heads);
     int64_t kv = options.value("num_key_value_heads", heads);
     Product(name + ".q", heads * head_dim, width_, biases_);
-    Product(name + ".k", kv * head_dim, width_, biases_);
+    if (options["type"] == "lsh") {
+      int64_t directions = 0;
+      const Json& buckets = options["num_buckets"];
+      for (int64_t factor : buckets.is_array() ? buckets : Json::array({buckets})) directions += factor / 2;
+      Add(name + ".rotations", {heads, head_dim, options["num_hashes"], directions}, 1.0);
+    } else {
+      Product(name + ".k", kv * head_dim, width_, biases_);
+    }
     Product(name + ".v", kv * head_dim, width_, biases_);
     Product(name + ".o", width_, heads * head_dim, biases_);
+    if (options.contains("global_tokens")) {
+      for (const char* part : {".q_global", ".k_global", ".v_global"}) Product(name + part, width_, width_, biases_);
+    }
+    if (options["type"] == "relative_memory") {
+      Product(name + ".r", width_, width_, false);
+      for (const char* part : {".pos_bias_u", ".pos_bias_v"}) Add(name + part, {heads, head_dim}, 0.3);
+    }
     if (options.contains("relative_bias"))
       Add(name + ".relative_bias", {options["relative_bias"]["buckets"], heads}, 1.0);
   }

@@ -21,6 +21,7 @@ class Contract : public testing::TestWithParam<std::tuple<size_t, Precision>> {
 
   // Rows come one after another: a decoder, or the queries of cross-attention.
   bool comes_in_parts() const { return layer_.attention().decode() != DecodeClass::kNone; }
+  bool exact() const { return layer_.attention().decode() == DecodeClass::kExact; }
   std::unique_ptr<AttentionRun> Start() const { return layer_.attention().Start(); }
   static std::string Save(AttentionRun& run) {
     std::string bytes;
@@ -44,7 +45,7 @@ class Contract : public testing::TestWithParam<std::tuple<size_t, Precision>> {
 };
 
 TEST_P(Contract, ChunksAreTheWholeBitForBit) {
-  if (!comes_in_parts()) return;
+  if (!exact()) return;
   for (int64_t n : {100, 128, 300, 700}) {
     const Passage whole = Whole(layer_, n);
     for (int64_t chunk : {kGrid, 2 * kGrid, 3 * kGrid}) {
@@ -56,15 +57,28 @@ TEST_P(Contract, ChunksAreTheWholeBitForBit) {
 }
 
 TEST_P(Contract, StepsAreTheWhole) {
-  if (layer_.attention().decode() != DecodeClass::kExact) return;
+  if (!exact()) return;
   const Passage whole = Whole(layer_, 300);
   Passage steps(layer_, 300);
   steps.ExtendBy(*Start(), 0, 300, 1);
   EXPECT_LE(LargestDifference(whole.out(), steps.out()), layer_.type() == DType::kF32 ? 1e-5 : 2e-2);
 }
 
+TEST_P(Contract, AfterAPromptThatComesWholeRowsAreSteps) {
+  if (layer_.attention().decode() != DecodeClass::kApproximate) return;
+  for (int64_t prompt : {1, 10, 100, 129}) {
+    Passage steps(layer_, 300), pieces(layer_, 300);
+    const auto run = Start(), other = Start();
+    steps.Extend(*run, 0, prompt);
+    steps.ExtendBy(*run, prompt, 300, 1);
+    pieces.Extend(*other, 0, prompt);
+    pieces.ExtendBy(*other, prompt, 300, 37);
+    EXPECT_EQ(FirstDifference(steps.out(), pieces.out()), -1) << "after " << prompt;
+  }
+}
+
 TEST_P(Contract, NeverSeesTheFuture) {
-  if (!layer_.causal()) return;
+  if (!layer_.causal() || !exact()) return;
   for (int64_t t : {1, 60, 128, 259}) {
     const Passage whole = Whole(layer_, 260);
     Passage other(layer_, 260);
@@ -81,7 +95,7 @@ TEST_P(Contract, NeverSeesTheFuture) {
 }
 
 TEST_P(Contract, WhatComesAfterDoesNotChangeARow) {
-  if (!layer_.causal()) return;
+  if (!layer_.causal() || !exact()) return;
   const Passage all = Whole(layer_, 700);
   for (int64_t n : {1, 5, 127, 129, 400}) {
     Passage front(layer_, 700);

@@ -33,6 +33,31 @@ inline std::map<std::string, std::vector<int64_t>> QueryKeyValue(int64_t width, 
           {"v.bias", {key_width}}};
 }
 
+// The same, with the projections of Longformer's global tokens.
+inline std::map<std::string, std::vector<int64_t>> WithGlobalTokens(int64_t width) {
+  auto tensors = QueryKeyValue(width, width, width);
+  for (const char* name : {"q_global", "k_global", "v_global"})
+    tensors[std::string(name) + ".weight"] = {width, width};
+  return tensors;
+}
+
+// The same, with Transformer-XL's relative positions.
+inline std::map<std::string, std::vector<int64_t>> WithRelativePositions(int64_t width, int64_t heads) {
+  auto tensors = QueryKeyValue(width, width, width);
+  tensors["r.weight"] = {width, width};
+  tensors["pos_bias_u"] = tensors["pos_bias_v"] = {heads, width / heads};
+  return tensors;
+}
+
+// Queries that are keys too, with rotations for the hashes.
+inline std::map<std::string, std::vector<int64_t>> WithRotations(int64_t width, int64_t heads, int64_t hashes,
+                                                                 int64_t directions) {
+  return {{"q.weight", {width, width}},
+          {"q.bias", {width}},
+          {"v.weight", {width, width}},
+          {"rotations", {heads, width / heads, hashes, directions}}};
+}
+
 inline std::vector<AttentionExample> AttentionExamples() {
   const auto plain = QueryKeyValue(32, 32, 32), grouped = QueryKeyValue(32, 32, 16),
              single = QueryKeyValue(32, 32, 8);
@@ -73,6 +98,21 @@ inline std::vector<AttentionExample> AttentionExamples() {
       {"linear", R"({"eps": 0.5})", Place::kDecoder, 45, 5, QueryKeyValue(45, 45, 45)},
       {"linear", "{}", Place::kEncoder, 80, 2, QueryKeyValue(80, 80, 80)},
       {"linear", "{}", Place::kCross, 32, 4, plain},
+      {"sliding_window", R"({"window": 1})", Place::kDecoder, 32, 4, plain},
+      {"sliding_window", R"({"window": 140})", Place::kDecoder, 32, 4, plain},
+      {"sliding_window", R"({"window": 9, "dilation": [1, 2, 3, 1]})", Place::kDecoder, 32, 4, plain},
+      {"sliding_window", R"({"window": 150, "dilation": 2})", Place::kEncoder, 32, 4, plain},
+      {"sliding_window", R"({"window": 24, "dilation": [1, 1, 2, 5], "global_tokens": [130, 0, 4, 7]})",
+       Place::kEncoder, 32, 4, WithGlobalTokens(32)},
+      {"relative_memory", R"({"memory": 140})", Place::kDecoder, 32, 4, WithRelativePositions(32, 4)},
+      {"relative_memory", R"({"memory": 17, "clamp_length": 9})", Place::kDecoder, 36, 3,
+       WithRelativePositions(36, 3)},
+      {"lsh", R"({"chunk_length": 16, "num_hashes": 2, "num_buckets": 8, "strict_causal": true})",
+       Place::kDecoder, 32, 4, WithRotations(32, 4, 2, 4)},
+      {"lsh", R"({"chunk_length": 20, "num_hashes": 3, "num_buckets": [4, 2], "chunks_before": 2})",
+       Place::kDecoder, 36, 3, WithRotations(36, 3, 3, 3)},
+      {"lsh", R"({"chunk_length": 150, "num_hashes": 2, "num_buckets": 16, "chunks_after": 1})",
+       Place::kEncoder, 32, 4, WithRotations(32, 4, 2, 8)},
   };
 }
 

@@ -29,7 +29,7 @@ class Layer {
     weights_ = Weights::Of(tensors_);
     options_ = Json::parse(example.options);
     options_["type"] = example.type;
-    WeightScope scope(*weights_);
+    const WeightScope scope = this->scope();
     auto attention = New(options_, scope);
     CHECK(attention.ok()) << attention.status();
     CHECK(scope.AllUsed().ok()) << scope.AllUsed();
@@ -37,10 +37,14 @@ class Layer {
   }
 
   absl::StatusOr<std::unique_ptr<Attention>> New(const Json& options, const WeightScope& scope) const {
+    return New(options, scope, example_.place);
+  }
+  absl::StatusOr<std::unique_ptr<Attention>> New(const Json& options, const WeightScope& scope,
+                                                 Place place) const {
     AttentionSetting setting{example_.width,
                              example_.num_heads,
-                             example_.place == Place::kDecoder,
-                             example_.place == Place::kCross,
+                             place == Place::kDecoder,
+                             place == Place::kCross,
                              precision_,
                              "config.json: layers[0].attention"};
     JsonFields fields(options, setting.where);
@@ -48,6 +52,7 @@ class Layer {
   }
 
   const Attention& attention() const { return *attention_; }
+  WeightScope scope() const { return WeightScope(*weights_); }
   const AttentionExample& example() const { return example_; }
   const Json& options() const { return options_; }
   const float* tensor(const std::string& name) const {

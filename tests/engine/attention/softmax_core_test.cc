@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "engine/attention/distance_bias.h"
 #include "engine/ops/gemm.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

@@ -29,7 +29,12 @@ std::vector<Setting> Settings() {
       {"full", {{"type", "full"}}},
       {"grouped", {{"type", "softmax"}, {"num_key_value_heads", 1}, {"rope", {{"theta", 10000}}}}},
       {"window", {{"type", "softmax"}, {"window", 70}, {"sinks", 3}, {"alibi", true}}},
-      {"linear", {{"type", "linear"}}}};
+      {"linear", {{"type", "linear"}}},
+      {"sliding", {{"type", "sliding_window"}, {"window", 50}, {"dilation", {1, 2, 1, 3}}}},
+      {"relative", {{"type", "relative_memory"}, {"memory", 60}, {"clamp_length", 40}}},
+      {"lsh", {{"type", "lsh"}, {"chunk_length", 12}, {"num_hashes", 2}, {"num_buckets", 6}}},
+      {"strict_lsh",
+       {{"type", "lsh"}, {"chunk_length", 12}, {"num_hashes", 2}, {"num_buckets", 6}, {"strict_causal", true}}}};
   for (const auto& [name, attention] : attentions) {
     for (Precision precision : {Precision::kF32, Precision::kBf16, Precision::kInt8}) {
       Json config = SmallConfig("decoder", "lm", attention);
@@ -68,13 +73,14 @@ struct Traveller {
   Output output;
 
   bool done() const { return at == prompt.size() + steps.size(); }
-  // The next piece: at most `most` rows of the prompt, cut at the grid, or one step.
-  Work Next(size_t most) {
+  // The next piece: at most `most` rows of the prompt, cut at the grid unless it comes whole, or one step.
+  Work Next(size_t most, bool whole) {
     std::vector<int32_t> tokens;
     if (at >= prompt.size()) {
       tokens = {steps[at - prompt.size()]};
     } else {
       size_t left = prompt.size() - at;
+      if (whole) most = left;
       size_t count = left <= most ? left : std::max<size_t>(most / kGrid * kGrid, kGrid);
       count = std::min(count, left);
       tokens.assign(prompt.begin() + at, prompt.begin() + at + count);
@@ -100,7 +106,7 @@ std::vector<Output> Alone(const Model& model, const std::vector<Traveller>& trav
     Traveller lone{t.prompt, t.steps, model.Start(), 0, {}};
     while (!lone.done()) {
       std::vector<Work> batch;
-      batch.push_back(lone.Next(1 << 20));
+      batch.push_back(lone.Next(0, true));
       RunPass(model, batch, threads);
     }
     outputs.push_back(lone.output);
@@ -119,6 +125,7 @@ class SameBits : public testing::TestWithParam<Setting> {};
 
 TEST_P(SameBits, WhateverTheCompanyTheThreadsAndTheBudget) {
   RandomModel model = MakeRandomModel(GetParam().config, GetParam().precision);
+  const bool whole = model->info().decode != DecodeClass::kExact;
   Threads one(1), two(2), three(3);
   std::mt19937 random(7);
   const int mixes = std::getenv("HEED_FULL") ? 200 : kMixes;
@@ -130,7 +137,7 @@ TEST_P(SameBits, WhateverTheCompanyTheThreadsAndTheBudget) {
     while (!std::all_of(travellers.begin(), travellers.end(), [](const Traveller& t) { return t.done(); })) {
       std::vector<Work> batch;
       for (Traveller& t : travellers) {
-        if (!t.done() && random() % 3 != 0) batch.push_back(t.Next(budget));
+        if (!t.done() && random() % 3 != 0) batch.push_back(t.Next(budget, whole));
       }
       if (!batch.empty()) RunPass(*model, batch, threads);
     }

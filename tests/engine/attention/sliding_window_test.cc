@@ -1,0 +1,134 @@
+// `sliding_window` against its definition, written out in double, and the work and state it promises.
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <vector>
+
+#include "engine/base/status.h"
+#include "engine/ops/microkernel.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/engine/attention/layer.h"
+
+namespace heed {
+namespace {
+
+AttentionExample Band(const std::string& options, Place place, int64_t width = 32, int heads = 4) {
+  return {"sliding_window", options, place, width, heads, QueryKeyValue(width, width, width)};
+}
+
+struct Definition {
+  explicit Definition(const Layer& layer)
+      : causal(layer.causal()), heads(layer.example().num_heads), dim(layer.example().width / heads) {
+    const Json& o = layer.options();
+    window = o["window"];
+    const Json dilation = o.value("dilation", Json(1));
+    for (int h = 0; h < heads; ++h) dilations.push_back(dilation.is_array() ? dilation[h] : dilation);
+    for (int64_t token : o.value("global_tokens", Json::array())) globals.insert(token);
+  }
+
+  bool Sees(int64_t i, int64_t j, int head) const {
+    if (globals.contains(i) || globals.contains(j)) return true;
+    const int64_t dilation = dilations[head], gap = i - j;
+    if (gap % dilation != 0) return false;
+    return causal ? gap >= 0 && gap < window * dilation : std::abs(gap) <= window / 2 * dilation;
+  }
+
+  std::vector<double> Row(const Passage& passage, int64_t i, int head) const {
+    const int first = globals.contains(i) ? 3 : 0;  // products of its own
+    std::vector<double> result(dim);
+    double sum = 0;
+    for (int64_t j = 0; j < passage.n(); ++j) {
+      if (!Sees(i, j, head)) continue;
+      double score = 0;
+      for (int64_t t = 0; t < dim; ++t) {
+        score += passage.product(first).At(i, head * dim + t) * passage.product(first + 1).At(j, head * dim + t);
+      }
+      const double p = std::exp(score / std::sqrt(static_cast<double>(dim)));
+      sum += p;
+      for (int64_t t = 0; t < dim; ++t) result[t] += p * passage.product(first + 2).At(j, head * dim + t);
+    }
+    for (double& x : result) x /= sum;
+    return result;
+  }
+
+  bool causal;
+  int heads;
+  int64_t dim, window;
+  std::vector<int64_t> dilations;
+  std::set<int64_t> globals;
+};
+
+TEST(SlidingWindow, IsTheDefinitionWithEveryOption) {
+  for (const AttentionExample& example : AttentionExamples()) {
+    if (example.type != "sliding_window") continue;
+    const Layer layer(example, Precision::kF32);
+    const Definition definition(layer);
+    for (int64_t n : {1, 100, 420}) {
+      const Passage passage = Whole(layer, n);
+      for (int64_t i = 0; i < n; i += 1 + i % 5) {
+        for (int head = 0; head < definition.heads; ++head) {
+          const std::vector<double> expected = definition.Row(passage, i, head);
+          for (int64_t t = 0; t < definition.dim; ++t) {
+            ASSERT_NEAR(passage.out().At(i, head * definition.dim + t), expected[t], 2e-5)
+                << example.options << " row " << i << " of " << n << " head " << head;
+          }
+        }
+      }
+    }
+  }
+}
+
+// A tile of 64 rows sees window + 63 keys, which touch at most so many pieces and blocks.
+TEST(SlidingWindow, ComputesNoMoreBlocksThanTheBandHas) {
+  constexpr int64_t kTokens = 8192, kTile = 64, kPiece = 32, kBlock = 256;
+  for (const auto& [options, place, seen] :
+       {std::tuple{R"({"window": 512})", Place::kDecoder, 512}, {R"({"window": 512})", Place::kEncoder, 513}}) {
+    const Layer layer(Band(options, place), Precision::kF32);
+    const int64_t before = MicroKernel::Calls();
+    Whole(layer, kTokens);
+    const int64_t keys = seen + kTile - 1, pieces = (keys + kPiece - 2) / kPiece + 1,
+                  blocks = (keys + kBlock - 2) / kBlock + 1;
+    EXPECT_LE(MicroKernel::Calls() - before, 4 * kTokens / kTile * (pieces + blocks));
+  }
+}
+
+TEST(SlidingWindow, TheStateStopsGrowing) {
+  for (const char* options : {R"({"window": 130})", R"({"window": 70, "dilation": [1, 2, 3, 4]})"}) {
+    const Layer layer(Band(options, Place::kDecoder), Precision::kF32);
+    EXPECT_EQ(layer.attention().StateBytes(2000), layer.attention().StateBytes(1 << 20)) << options;
+  }
+}
+
+TEST(SlidingWindow, RefusesWhatCannotBe) {
+  struct Case {
+    Place place;
+    const char* options;
+    std::vector<const char*> message;
+  };
+  const std::vector<Case> cases = {
+      {Place::kDecoder, "{}", {"layers[0].attention", "window"}},
+      {Place::kDecoder, R"({"window": 0})", {"window", "0", "below 1"}},
+      {Place::kEncoder, R"({"window": 7})", {"window", "7", "odd"}},
+      {Place::kCross, R"({"window": 8})", {"cross-attention"}},
+      {Place::kDecoder, R"({"window": 8, "global_tokens": [0]})", {"global_tokens", "decoder"}},
+      {Place::kEncoder, R"({"window": 8, "global_tokens": 0})", {"global_tokens", "0", "list"}},
+      {Place::kEncoder, R"({"window": 8, "global_tokens": [-1]})", {"global_tokens", "-1"}},
+      {Place::kDecoder, R"({"window": 8, "dilation": 0})", {"dilation", "0", "from 1"}},
+      {Place::kDecoder, R"({"window": 8, "dilation": [1, 2]})", {"dilation", "2 numbers", "4 heads"}},
+      {Place::kDecoder, R"({"window": 8, "dilation": [1, 2, "x", 1]})", {"dilation", "x"}},
+  };
+  for (const Case& c : cases) {
+    const Layer layer(Band(R"({"window": 8})", c.place == Place::kCross ? Place::kDecoder : c.place),
+                      Precision::kF32);
+    Json options = Json::parse(c.options);
+    options["type"] = "sliding_window";
+    const auto weights = Weights::Of({});
+    const auto refused = layer.New(options, WeightScope(*weights), c.place);
+    ASSERT_FALSE(refused.ok()) << c.options;
+    for (const char* part : c.message) EXPECT_THAT(refused.status().message(), testing::HasSubstr(part));
+  }
+}
+
+}  // namespace
+}  // namespace heed
