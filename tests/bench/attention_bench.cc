@@ -1,6 +1,6 @@
 // Attention alone, one sequence on one thread, through the contract and with its packing. Whole sequences in
-// which every row sees every key (4 n^2 head_dim operations) beside the hot micro-kernel; single steps of a
-// decoder beside the memory that they read.
+// which every row sees every key (4 n^2 head_dim operations), or a band of them, beside the hot micro-kernel;
+// single steps of a decoder beside the memory that they read.
 #include <cmath>
 #include <functional>
 #include <memory>
@@ -16,17 +16,17 @@
 namespace heed {
 namespace {
 
-// A layer of `full` attention with no weights that matter: its products are given.
+// A layer of attention with no weights that matter: its products are given.
 class Layer {
  public:
-  Layer(int heads, int64_t head_dim, bool causal, Precision precision) : type_(ActivationType(precision)) {
+  Layer(int heads, int64_t head_dim, bool causal, Precision precision, const Json& options = {{"type", "full"}})
+      : type_(ActivationType(precision)) {
     const int64_t width = heads * head_dim;
     const std::vector<float> zeros(width * width);
     const Tensor square{DType::kF32, {width, width}, zeros.data()};
     const auto weights = Weights::Of({{"q.weight", square}, {"k.weight", square}, {"v.weight", square}});
     const AttentionSetting setting{
         .width = width, .num_heads = heads, .causal = causal, .precision = precision};
-    const Json options = {{"type", "full"}};
     JsonFields fields(options, "bench");
     auto attention = NewAttention(setting, fields, WeightScope(*weights));
     CHECK(attention.ok()) << attention.status();
@@ -35,6 +35,7 @@ class Layer {
 
   std::unique_ptr<AttentionRun> Start() const { return attention_->Start(); }
   int64_t StateBytes(int64_t tokens) const { return attention_->StateBytes(tokens); }
+  double Cost(int64_t n) const { return attention_->Cost(n); }
 
   void Extend(AttentionRun& run, int64_t first, int64_t count, bool complete) {
     const int64_t width = attention_->out_width();
@@ -95,6 +96,20 @@ void WholeSequences(const Limits& limits) {
   }
 }
 
+void Bands(const Limits& limits) {
+  constexpr int64_t kRows = 16384, kWindow = 512, kHeadDim = 64;
+  Table table({"window", "form   ", "precision", "time", "speed", "of hot"});
+  for (bool causal : {true, false}) {
+    for (Precision precision : Precisions()) {
+      Layer layer(1, kHeadDim, causal, precision, {{"type", "sliding_window"}, {"window", kWindow}});
+      const double seconds = LeastSeconds({[&] { layer.Extend(*layer.Start(), 0, kRows, !causal); }})[0];
+      const double speed = 2 * layer.Cost(kRows) / seconds;
+      table.Row({Cat(kWindow), causal ? "decoder" : "encoder", Cat(Name(precision)), Milliseconds(seconds),
+                 Rate(speed, "OP/s"), Percent(speed / limits.operations_of_one[static_cast<int>(precision)])});
+    }
+  }
+}
+
 void Steps(const Limits& limits) {
   constexpr int kHeads = 32;  // together far beyond the caches
   Table table({"context", "head_dim", "precision", "time", "read", "of memory"});
@@ -118,6 +133,7 @@ void Steps(const Limits& limits) {
 
 void AttentionSection(Threads&, const Limits& limits) {
   WholeSequences(limits);
+  Bands(limits);
   Steps(limits);
 }
 

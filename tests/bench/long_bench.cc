@@ -1,9 +1,5 @@
 // One sequence of 64k tokens (4 layers, width 256): reading it, and a token more there. Keys and values grow
 // with it, nothing grows with its square.
-#include <malloc.h>
-#include <sys/resource.h>
-
-#include <fstream>
 #include <string>
 
 #include "engine/base/status.h"
@@ -13,23 +9,6 @@
 #include "tests/testing/random_model.h"
 
 namespace heed {
-namespace {
-
-// Of /proc/self/status, in MiB: "VmRSS" now, "VmHWM" the most since ResetPeak().
-double MemoryOf(const std::string& field) {
-  std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);) {
-    if (line.starts_with(field + ":")) return std::stod(line.substr(field.size() + 1)) / 1024;
-  }
-  return 0;
-}
-
-void ResetPeak() {
-  malloc_trim(0);
-  std::ofstream("/proc/self/clear_refs") << "5";
-}
-
-}  // namespace
 
 void LongSection(Threads& threads, const Limits& limits) {
   constexpr int64_t kTokens = 65536;
@@ -37,8 +16,8 @@ void LongSection(Threads& threads, const Limits& limits) {
                "ms a token there"});
   for (Precision precision : {Precision::kF32, Precision::kBf16}) {
     RandomModel model = MakeRandomModel(LongDecoder(), precision);
-    ResetPeak();
-    const double before = MemoryOf("VmRSS");
+    ResetPeakMemory();
+    const double before = MemoryMib("VmRSS");
     std::unique_ptr<Sequence> sequence;
     double seconds = LeastSeconds({[&] {
       sequence.reset();
@@ -53,7 +32,7 @@ void LongSection(Threads& threads, const Limits& limits) {
     table.Row({Cat(kTokens), std::string(Name(model->info().precision)),
                Cat(static_cast<int64_t>(seconds * 100) / 100.0),
                Percent(2 * model->Cost(kTokens) / seconds / limits.Operations(model->info().precision)),
-               Cat(model->StateBytes(kTokens) >> 20), Cat(static_cast<int64_t>(MemoryOf("VmHWM") - before)),
+               Cat(model->StateBytes(kTokens) >> 20), Cat(static_cast<int64_t>(MemoryMib("VmHWM") - before)),
                Milliseconds(step)});
   }
 }

@@ -16,6 +16,7 @@ struct Section {
 constexpr Section kSections[] = {
     {"gemm", heed::GemmSection},     {"attention", heed::AttentionSection}, {"encoder", heed::EncoderSection},
     {"decode", heed::DecodeSection}, {"streams", heed::StreamsSection},     {"long", heed::LongSection},
+    {"longformer", heed::LongformerSection},
     {"serve", heed::ServeSection},
 };
 

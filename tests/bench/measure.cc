@@ -1,5 +1,7 @@
 #include "tests/bench/measure.h"
 
+#include <malloc.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -140,6 +142,19 @@ std::vector<double> LeastSeconds(const std::vector<std::function<void()>>& funct
     }
   }
   return least;
+}
+
+double MemoryMib(const std::string& field) {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with(field + ":")) return std::stod(line.substr(field.size() + 1)) / 1024;
+  }
+  return 0;
+}
+
+void ResetPeakMemory() {
+  malloc_trim(0);
+  std::ofstream("/proc/self/clear_refs") << "5";
 }
 
 Table::Table(std::vector<std::string> columns) {

@@ -36,6 +36,10 @@ void Print(const Limits& limits);
 // alike. At least three rounds, and rounds until `seconds` a function are spent.
 std::vector<double> LeastSeconds(const std::vector<std::function<void()>>& functions, double seconds = 0.2);
 
+// Of /proc/self/status, in MiB: "VmRSS" now, "VmHWM" the most since ResetPeakMemory().
+double MemoryMib(const std::string& field);
+void ResetPeakMemory();
+
 // Prints rows under a headline, columns aligned.
 class Table {
  public:

@@ -13,6 +13,7 @@ void EncoderSection(Threads& threads, const Limits& limits);    // encoder_bench
 void DecodeSection(Threads& threads, const Limits& limits);     // decode_bench.cc
 void StreamsSection(Threads& threads, const Limits& limits);    // streams_bench.cc
 void LongSection(Threads& threads, const Limits& limits);       // long_bench.cc
+void LongformerSection(Threads& threads, const Limits& limits);  // longformer_bench.cc
 void ServeSection(Threads& threads, const Limits& limits);      // serve_bench.cc
 
 }  // namespace heed

@@ -51,6 +51,13 @@ Json LongDecoder() {
           {"layers", Layers(4, attention)}};
 }
 
+Json Longformer(int64_t max_tokens) {
+  Json config = BertBase();
+  config["max_position_embeddings"] = max_tokens;
+  config["layers"] = Layers(12, {{"type", "sliding_window"}, {"window", 512}, {"global_tokens", {0}}});
+  return config;
+}
+
 std::vector<int64_t> RaggedLengths() {
   std::mt19937 random(5);
   std::vector<int64_t> lengths(192);

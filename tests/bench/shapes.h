@@ -14,6 +14,7 @@ Json MiniLm();       // 6 layers, 384, 12 heads, 1536, otherwise the same
 Json Llama135M();    // 30 layers, 576, 9 heads, 3 key heads, SwiGLU 1536, RMS norm, rotary, vocabulary 49,152
                      // (tied)
 Json LongDecoder();  // 4 layers, 256, 4 heads, 1024, rotary, bytes
+Json Longformer(int64_t max_tokens);  // BertBase with a window of 512 and token 0 global
 
 // 192 lengths 8 .. 512, mean about 104, in the order in which they arrive; always the same.
 std::vector<int64_t> RaggedLengths();
