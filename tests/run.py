@@ -25,6 +25,7 @@ AGREED = ("native/plain-*", "native/softmax-*", "native/large-plain-*", "native/
           "native/linear-*", "native/large-linear-*", "native/seq2seq-*",
           "native/sliding-window-*", "native/large-sliding-window-*", "native/relative-memory-*",
           "native/large-relative-memory-*", "native/lsh-*",
+          "native/synthesizer-*", "native/large-synthesizer-*",
           "sampling", "tokenizers/word-level")
 NOT_YET = "shaw"
 

@@ -36,7 +36,7 @@ enum class DecodeClass {
   // A decoder whose prompt must come whole: which of its tokens meet depends on later ones. The first
   // Extend() of a run takes the prompt; rows of later ones are steps, however many come at once.
   kApproximate,
-  kNone,         // encoder only
+  kNone,  // encoder only
 };
 std::string_view Name(DecodeClass decode);  // "exact", "approximate", "none"
 
@@ -106,6 +106,7 @@ class Attention {
   DecodeClass decode() const { return decode_; }
   int64_t max_tokens() const { return max_tokens_; }
   bool data_dependent() const { return data_dependent_; }
+  int64_t constant_bytes() const { return constant_bytes_; }
 
  protected:
   std::vector<Product> products_;
@@ -115,6 +116,7 @@ class Attention {
   int64_t max_tokens_ = 0;  // the longest sequence, 0 = no limit of its own
   // What a row holds decides whom it meets: another precision's rounding may decide otherwise.
   bool data_dependent_ = false;
+  int64_t constant_bytes_ = 0;  // of weights that are no products, as held in memory
 };
 
 // Makes the variant `fields` names ("type"), as variants.def lists them. Checks every option and tensor; an

@@ -19,12 +19,6 @@ int64_t KeyPanelBytes(DType type, int64_t head_dim) {
   return kSoftmaxPiece * kWord * (type == DType::kBf16 ? (head_dim + 1) / 2 : head_dim);
 }
 
-int64_t PageBytes(DType type, int64_t head_dim) {
-  constexpr int64_t kPage = KeyValuePages::kPage;
-  return kPage / kSoftmaxPiece * KeyPanelBytes(type, head_dim) +
-         kPage * ValueColumns(head_dim) * SizeOf(type);
-}
-
 // Into the second-level cache.
 void Prefetch(const void* data, int64_t bytes) {
   for (int64_t i = 0; i < bytes; i += kAlignment)
@@ -33,11 +27,11 @@ void Prefetch(const void* data, int64_t bytes) {
 
 }  // namespace
 
-KeyValuePages::KeyValuePages(DType type, int64_t head_dim)
+KeyValuePages::KeyValuePages(DType type, int64_t head_dim, bool with_keys)
     : type_(type),
       head_dim_(head_dim),
       value_columns_(ValueColumns(head_dim)),
-      key_panel_bytes_(KeyPanelBytes(type, head_dim)) {}
+      key_panel_bytes_(with_keys ? KeyPanelBytes(type, head_dim) : 0) {}
 
 KeyValuePages::KeyValuePages(const KeyValuePages& other)
     : type_(other.type_),
@@ -50,8 +44,10 @@ KeyValuePages::KeyValuePages(const KeyValuePages& other)
   if (end_ % kPage != 0) last_shared_ = other.last_shared_ = true;
 }
 
-int64_t KeyValuePages::Bytes(DType type, int64_t head_dim, int64_t begin, int64_t end) {
-  return (RoundUp(end, kPage) - begin / kPage * kPage) / kPage * PageBytes(type, head_dim);
+int64_t KeyValuePages::Bytes(DType type, int64_t head_dim, int64_t begin, int64_t end, bool with_keys) {
+  const int64_t keys = with_keys ? kPage / kSoftmaxPiece * KeyPanelBytes(type, head_dim) : 0;
+  const int64_t page = keys + kPage * ValueColumns(head_dim) * SizeOf(type);
+  return (RoundUp(end, kPage) - begin / kPage * kPage) / kPage * page;
 }
 
 char* KeyValuePages::KeysOf(const Page& page, int64_t place) const {
@@ -80,16 +76,16 @@ void KeyValuePages::PrefetchValues(int64_t position) const {
 }
 
 void KeyValuePages::Append(const Rows& keys, const Rows& values) {
-  CHECK(keys.dtype == type_ && values.dtype == type_ && keys.rows == values.rows);
-  for (int64_t row = 0; row < keys.rows;) {
+  CHECK(values.dtype == type_ && (!has_keys() || (keys.dtype == type_ && keys.rows == values.rows)));
+  for (int64_t row = 0; row < values.rows;) {
     const int64_t place = end_ % kPage;
     if (place == 0) {
-      pages_.push_back(std::make_shared<Buffer>(PageBytes(type_, head_dim_)));
+      pages_.push_back(std::make_shared<Buffer>(page_bytes()));
     } else if (last_shared_) {
       pages_.back() = std::make_shared<Buffer>(*pages_.back());
     }
     last_shared_ = false;
-    const int64_t count = std::min(kSoftmaxPiece - place % kSoftmaxPiece, keys.rows - row);
+    const int64_t count = std::min(kSoftmaxPiece - place % kSoftmaxPiece, values.rows - row);
     Fill(keys.Slice(row, count), values.Slice(row, count), place);
     row += count;
     end_ += count;
@@ -99,8 +95,8 @@ void KeyValuePages::Append(const Rows& keys, const Rows& values) {
 void KeyValuePages::Fill(const Rows& keys, const Rows& values, int64_t place) {
   const Page& page = pages_.back();
   const int64_t column = place % kSoftmaxPiece;
-  if (column == 0 && keys.rows < kSoftmaxPiece) Clear(page, place);
-  PackColumns(keys, column, kSoftmaxPiece, KeysOf(page, place));
+  if (column == 0 && values.rows < kSoftmaxPiece) Clear(page, place);
+  if (has_keys()) PackColumns(keys, column, kSoftmaxPiece, KeysOf(page, place));
   for (int64_t c = 0; c < value_columns_; c += kValuePanel) {
     const Rows panel = values.Cols(c, std::min(kValuePanel, head_dim_ - c));
     PackRows(panel, column, PanelWidth(c), ValuesOf(page, place - column, c));
@@ -136,7 +132,7 @@ void KeyValuePages::Archive(StateArchive& archive, int64_t begin, int64_t end) {
     begin_ = end_ = begin;
   }
   for (int64_t first = begin; first < end && archive.status().ok(); first += kPage) {
-    if (archive.restoring()) pages_.push_back(std::make_shared<Buffer>(PageBytes(type_, head_dim_)));
+    if (archive.restoring()) pages_.push_back(std::make_shared<Buffer>(page_bytes()));
     ArchivePage(archive, PageOf(first), std::min(kPage, end - first));
     if (archive.restoring()) end_ = std::min(first + kPage, end);
   }

@@ -30,8 +30,8 @@ class KeyValuePages {
   static constexpr int64_t kPage = kGrid;
   static constexpr int64_t kValuePanel = 32;
 
-  // f32 or bf16; the type of all rows appended.
-  KeyValuePages(DType type, int64_t head_dim);
+  // f32 or bf16; the type of all rows appended. Without keys, only values are kept (Synthesizer).
+  KeyValuePages(DType type, int64_t head_dim, bool with_keys = true);
   KeyValuePages(const KeyValuePages& other);
   KeyValuePages(KeyValuePages&&) = default;
   KeyValuePages& operator=(KeyValuePages&&) = default;
@@ -40,13 +40,14 @@ class KeyValuePages {
   int64_t begin() const { return begin_; }
   int64_t end() const { return end_; }
 
-  // The rows of the next positions, [n, head_dim] each.
+  // The rows of the next positions, [n, head_dim] each; where no keys are kept, the keys are not looked at.
   void Append(const Rows& keys, const Rows& values);
   // Forgets the pages that lie wholly before a position.
   void DropBefore(int64_t position);
 
   DType type() const { return type_; }
   int64_t head_dim() const { return head_dim_; }
+  bool has_keys() const { return key_panel_bytes_ > 0; }
   // head_dim and zeros up to a multiple of 16, which is what the micro-kernel computes anyway.
   int64_t value_columns() const { return value_columns_; }
 
@@ -68,7 +69,7 @@ class KeyValuePages {
   void Archive(StateArchive& archive, int64_t begin, int64_t end);
 
   // Closed form of what holds the positions [begin, end).
-  static int64_t Bytes(DType type, int64_t head_dim, int64_t begin, int64_t end);
+  static int64_t Bytes(DType type, int64_t head_dim, int64_t begin, int64_t end, bool with_keys = true);
 
  private:
   using Page = std::shared_ptr<Buffer>;
@@ -78,6 +79,7 @@ class KeyValuePages {
   // Rows into the last page, at `place` of it, within one piece.
   void Fill(const Rows& keys, const Rows& values, int64_t place);
   void Clear(const Page& page, int64_t piece);
+  int64_t page_bytes() const { return Bytes(type_, head_dim_, 0, kPage, has_keys()); }
   void ArchivePage(StateArchive& archive, const Page& page, int64_t used);
 
   DType type_;

@@ -1,7 +1,7 @@
 // "linear": Linear Transformer (Katharopoulos et al. 2020). With phi(x) = elu(x) + 1 the softmax becomes a
 // product, so that the past fits into a matrix and a vector a head, whatever its length (linear_scan.h):
-//   out_i = phi(q_i) S / (phi(q_i) . z + eps),  S = sum of phi(k_j)' v_j,  z = sum of phi(k_j),  j <= i when
-//   causal
+//   out_i = phi(q_i) S / (phi(q_i) . z + eps)
+//   S = sum of phi(k_j)' v_j,  z = sum of phi(k_j),  over all j, causal over j <= i
 // No 1/sqrt(head_dim). An encoder and cross-attention attend to the sums over all rows.
 //   eps (1e-6)  added to the normaliser
 #include <memory>

@@ -90,7 +90,7 @@ class SoftmaxCore::Call {
   int HeadOf(int row) const { return static_cast<int>((first_row_ + row) % queries_.heads); }
   void Start(int64_t first_row, int rows);
   void AttendSource(const KeySource& source);
-  void LoadQueries(int64_t last_place);
+  void LoadQueries(const KeySource& source);
   void AttendBlock(const KeySource& source, const Block& block);
   void Score(const KeyValuePages& pages, const Block& block);
   void Mark(const KeySource& source, const Block& block);
@@ -159,7 +159,7 @@ void SoftmaxCore::Call::Start(int64_t first_row, int rows) {
 void SoftmaxCore::Call::AttendSource(const KeySource& source) {
   const Range keys = Seen(source, positions_[0], positions_[rows_.size() - 1]);
   if (keys.begin >= keys.end) return;
-  LoadQueries(source.last_place);
+  LoadQueries(source);
   for (int64_t base = RoundDown(keys.begin, kKeyBlock); base < keys.end; base += kKeyBlock) {
     const int64_t begin = std::max(keys.begin - base, int64_t{0}), end = std::min(keys.end - base, kKeyBlock);
     AttendBlock(source, {base, static_cast<int>(RoundDown(begin, kSoftmaxPiece)),
@@ -167,12 +167,13 @@ void SoftmaxCore::Call::AttendSource(const KeySource& source) {
   }
 }
 
-void SoftmaxCore::Call::LoadQueries(int64_t last_place) {
+void SoftmaxCore::Call::LoadQueries(const KeySource& source) {
   const size_t bytes = core_.head_dim_ * SizeOf(core_.type_);
   for (size_t r = 0; r < rows_.size(); ++r) {
+    places_[r] = std::min(positions_[r], source.last_place);
+    if (!source.pages->has_keys()) continue;
     const int64_t row = (first_row_ + static_cast<int64_t>(r)) / queries_.heads;
     std::memcpy(q_.at(r), queries_.q.at(row, HeadOf(r) * core_.head_dim_), bytes);
-    places_[r] = std::min(positions_[r], last_place);
   }
   if (queries_.rotary != nullptr)
     queries_.rotary->Apply(q_.Slice(0, rows_.size()), 1, places_.first(rows_.size()));
@@ -186,6 +187,11 @@ void SoftmaxCore::Call::AttendBlock(const KeySource& source, const Block& block)
 }
 
 void SoftmaxCore::Call::Score(const KeyValuePages& pages, const Block& block) {
+  if (!pages.has_keys()) {
+    for (size_t r = 0; r < rows_.size(); ++r)
+      std::fill(scores_.row(r) + block.begin, scores_.row(r) + block.end, 0.0f);
+    return;
+  }
   const MicroKernel* kernel = core_.ScoreKernel(rounded_rows_);
   for (int column = block.begin; column < block.end; column += kSoftmaxPiece) {
     if (rounded_rows_ <= kFewRows) {

@@ -32,7 +32,7 @@ namespace heed {
 inline constexpr int64_t kUnlimited = std::numeric_limits<int64_t>::max() / 4;
 
 // Keys and values, and which of them a row sees: the row at position i those at [i - left, i + right], of
-// what is held.
+// what is held. Of pages without keys the scores are the bias alone.
 struct KeySource {
   const KeyValuePages* pages = nullptr;
   int64_t left = kUnlimited;
@@ -44,7 +44,7 @@ struct KeySource {
 
 // The rows that attend: of each of `rows` positions, the query heads that share the key-value head.
 struct SoftmaxQueries {
-  Rows q;    // [positions, heads * head_dim]
+  Rows q;    // [positions, heads * head_dim]; of sources without keys only the number of rows matters
   Rows out;  // the same
   int heads = 1;
   int first_head = 0;              // of them, among all: what a bias is asked for

@@ -57,7 +57,9 @@ class AttentionSublayer {
   // The columns of each product, for Attention::Extend: of `products`, or of `source`, which may be empty if
   // the attention is not cross().
   std::vector<Rows> Split(const Rows& products, const Rows& source) const;
-  int64_t weight_bytes() const { return products_.bytes() + source_products_.bytes() + output_.bytes(); }
+  int64_t weight_bytes() const {
+    return products_.bytes() + source_products_.bytes() + output_.bytes() + attention_->constant_bytes();
+  }
   double multiply_adds() const;         // a row, products only
   double source_multiply_adds() const;  // a row of the source
 

@@ -1,5 +1,6 @@
 #include "tests/testing/random_model.h"
 
+#include <algorithm>
 #include <cmath>
 #include <random>
 
@@ -75,14 +76,45 @@ class Maker {
     Product(name + ".v", kv * head_dim, width_, biases_);
     Product(name + ".o", width_, heads * head_dim, biases_);
     if (options.contains("global_tokens")) {
-      for (const char* part : {".q_global", ".k_global", ".v_global"}) Product(name + part, width_, width_, biases_);
+      for (const char* part : {".q_global", ".k_global", ".v_global"})
+        Product(name + part, width_, width_, biases_);
     }
     if (options["type"] == "relative_memory") {
       Product(name + ".r", width_, width_, false);
       for (const char* part : {".pos_bias_u", ".pos_bias_v"}) Add(name + part, {heads, head_dim}, 0.3);
     }
+    if (options["type"] == "synthesizer") Synthesizer(name, options, heads, head_dim);
     if (options.contains("relative_bias"))
       Add(name + ".relative_bias", {options["relative_bias"]["buckets"], heads}, 1.0);
+  }
+
+  // What a term does not read is left out again, q and k too.
+  void Synthesizer(const std::string& name, const Json& options, int64_t heads, int64_t head_dim) {
+    const Json terms = options.value("terms", Json::array({options["form"]}));
+    const auto has = [&](const char* term) {
+      return std::find(terms.begin(), terms.end(), term) != terms.end();
+    };
+    const int64_t n = options["n_max"];
+    const auto rows = [&](const char* part, int64_t count) {
+      Add(name + "." + part + ".weight", {heads, count, head_dim},
+          1.0 / std::sqrt(static_cast<double>(head_dim)));
+      Add(name + "." + part + ".bias", {heads, count}, 0.1);
+    };
+    if (!has("dot_product")) {
+      for (const char* part : {".q.weight", ".q.bias", ".k.weight", ".k.bias"})
+        weights_.tensors.erase(name + part);
+    }
+    if (options["form"] == "mixture") Add(name + ".mix", {heads, static_cast<int64_t>(terms.size())}, 1.0);
+    if (has("dense") || has("factorized_dense")) Product(name + ".dense1", heads * head_dim, width_, true);
+    if (has("dense")) rows("dense2", n);
+    if (has("random")) Add(name + ".random", {heads, n, n}, 1.0);
+    if (has("factorized_dense")) {
+      rows("factor_a", options["factors"][0]);
+      rows("factor_c", options["factors"][1]);
+    }
+    for (const char* part : {".random1", ".random2"}) {
+      if (has("factorized_random")) Add(name + part, {heads, n, options["rank"]}, 1.0);
+    }
   }
 
   void Product(const std::string& name, int64_t out, int64_t in, bool bias) {

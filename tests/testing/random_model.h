@@ -21,7 +21,7 @@ struct RandomWeights {
   std::map<std::string, Tensor> tensors;
 };
 
-// The tensors of a native configuration (dense feed-forwards, attention of type full or softmax), f32, scaled
+// The tensors of a native configuration (dense feed-forwards, attention of any listed type), f32, scaled
 // so that activations neither vanish nor explode. `attention_bias` says whether products have biases.
 RandomWeights MakeRandomWeights(const Json& config, uint64_t seed = 1);
 

@@ -58,12 +58,31 @@ inline std::map<std::string, std::vector<int64_t>> WithRotations(int64_t width, 
           {"rotations", {heads, width / heads, hashes, directions}}};
 }
 
+// v, dense1, and what else the form reads.
+inline std::map<std::string, std::vector<int64_t>> Synthesizer(
+    int64_t width, std::map<std::string, std::vector<int64_t>> more) {
+  more["v.weight"] = more["dense1.weight"] = {width, width};
+  more["dense1.bias"] = {width};
+  return more;
+}
+
 inline std::vector<AttentionExample> AttentionExamples() {
   const auto plain = QueryKeyValue(32, 32, 32), grouped = QueryKeyValue(32, 32, 16),
              single = QueryKeyValue(32, 32, 8);
   auto wide = QueryKeyValue(48, 5 * 40, 40), biased = plain;
   wide["relative_bias"] = {32, 5};
   biased["relative_bias"] = {8, 4};
+  const auto mixture = Synthesizer(16, {{"q.weight", {16, 16}},
+                                        {"k.weight", {16, 16}},
+                                        {"mix", {2, 4}},
+                                        {"dense2.weight", {2, 4096, 8}},
+                                        {"dense2.bias", {2, 4096}},
+                                        {"factor_a.weight", {2, 64, 8}},
+                                        {"factor_a.bias", {2, 64}},
+                                        {"factor_c.weight", {2, 64, 8}},
+                                        {"factor_c.bias", {2, 64}},
+                                        {"random1", {2, 4096, 3}},
+                                        {"random2", {2, 4096, 3}}});
   return {
       {"full", "{}", Place::kDecoder, 32, 4, plain},
       {"full", "{}", Place::kEncoder, 32, 4, plain},
@@ -113,6 +132,37 @@ inline std::vector<AttentionExample> AttentionExamples() {
        Place::kDecoder, 36, 3, WithRotations(36, 3, 3, 3)},
       {"lsh", R"({"chunk_length": 150, "num_hashes": 2, "num_buckets": 16, "chunks_after": 1})",
        Place::kEncoder, 32, 4, WithRotations(32, 4, 2, 8)},
+      {"synthesizer", R"({"form": "dense", "n_max": 4096})", Place::kDecoder, 32, 4,
+       Synthesizer(32, {{"dense2.weight", {4, 4096, 8}}, {"dense2.bias", {4, 4096}}})},
+      {"synthesizer", R"({"form": "dense", "n_max": 4096})", Place::kEncoder, 33, 1,
+       Synthesizer(33, {{"dense2.weight", {1, 4096, 33}}, {"dense2.bias", {1, 4096}}})},
+      {"synthesizer",
+       R"({"form": "random", "n_max": 2048})",
+       Place::kDecoder,
+       8,
+       1,
+       {{"v.weight", {8, 8}}, {"random", {1, 2048, 2048}}}},
+      {"synthesizer",
+       R"({"form": "random", "n_max": 2048})",
+       Place::kEncoder,
+       8,
+       1,
+       {{"v.weight", {8, 8}}, {"random", {1, 2048, 2048}}}},
+      {"synthesizer", R"({"form": "factorized_dense", "n_max": 4096, "factors": [16, 256]})", Place::kDecoder,
+       32, 4,
+       Synthesizer(32, {{"factor_a.weight", {4, 16, 8}},
+                        {"factor_a.bias", {4, 16}},
+                        {"factor_c.weight", {4, 256, 8}},
+                        {"factor_c.bias", {4, 256}}})},
+      {"synthesizer",
+       R"({"form": "factorized_random", "n_max": 4096, "rank": 5})",
+       Place::kDecoder,
+       32,
+       4,
+       {{"v.weight", {32, 32}}, {"random1", {4, 4096, 5}}, {"random2", {4, 4096, 5}}}},
+      {"synthesizer",
+       R"({"form": "mixture", "n_max": 4096, "factors": [64, 64], "rank": 3, "terms": ["dot_product", "factorized_random", "dense", "factorized_dense"]})",
+       Place::kDecoder, 16, 2, mixture},
   };
 }
 

@@ -135,6 +135,16 @@ TEST(LinearScan, EveryRowAttendsToAllThatIsRemembered) {
   }
 }
 
+TEST(LinearScan, TheFirstRowReachesTheLast) {
+  World world(DType::kF32, 1000, 16, 16), other(DType::kF32, 1000, 16, 16);
+  for (int64_t c = 0; c < 16; ++c) other.v.Set(0, c, 100);
+  world.Extend(0, 1000);
+  other.Extend(0, 1000);
+  for (int64_t r : {0, 1, 127, 128, 999}) {
+    EXPECT_GT(std::abs(world.out.At(r, 0) - other.out.At(r, 0)), 1e-3) << r;
+  }
+}
+
 TEST(LinearScan, RowsWithoutAPastHaveNoNaN) {
   World world(DType::kF32, 1, 8, 8);
   world.scan.Attend(world.q.rows(), world.memory, world.out.rows(), world.scratch);

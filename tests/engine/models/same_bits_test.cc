@@ -34,7 +34,17 @@ std::vector<Setting> Settings() {
       {"relative", {{"type", "relative_memory"}, {"memory", 60}, {"clamp_length", 40}}},
       {"lsh", {{"type", "lsh"}, {"chunk_length", 12}, {"num_hashes", 2}, {"num_buckets", 6}}},
       {"strict_lsh",
-       {{"type", "lsh"}, {"chunk_length", 12}, {"num_hashes", 2}, {"num_buckets", 6}, {"strict_causal", true}}}};
+       {{"type", "lsh"},
+        {"chunk_length", 12},
+        {"num_hashes", 2},
+        {"num_buckets", 6},
+        {"strict_causal", true}}},
+      {"synthesizer",
+       {{"type", "synthesizer"},
+        {"form", "mixture"},
+        {"n_max", 520},
+        {"factors", {20, 26}},
+        {"terms", {"dense", "random", "factorized_dense", "dot_product"}}}}};
   for (const auto& [name, attention] : attentions) {
     for (Precision precision : {Precision::kF32, Precision::kBf16, Precision::kInt8}) {
       Json config = SmallConfig("decoder", "lm", attention);
