@@ -18,6 +18,7 @@ constexpr Section kSections[] = {
     {"decode", heed::DecodeSection}, {"streams", heed::StreamsSection},     {"long", heed::LongSection},
     {"longformer", heed::LongformerSection},
     {"serve", heed::ServeSection},
+    {"variants", heed::VariantsSection},
 };
 
 const Section* Find(std::string_view name) {

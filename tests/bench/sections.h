@@ -15,6 +15,7 @@ void StreamsSection(Threads& threads, const Limits& limits);    // streams_bench
 void LongSection(Threads& threads, const Limits& limits);       // long_bench.cc
 void LongformerSection(Threads& threads, const Limits& limits);  // longformer_bench.cc
 void ServeSection(Threads& threads, const Limits& limits);      // serve_bench.cc
+void VariantsSection(Threads& threads, const Limits& limits);    // variants_bench.cc
 
 }  // namespace heed
 
