@@ -80,7 +80,7 @@ void KeyValuePages::Append(const Rows& keys, const Rows& values) {
   for (int64_t row = 0; row < values.rows;) {
     const int64_t place = end_ % kPage;
     if (place == 0) {
-      pages_.push_back(std::make_shared<Buffer>(page_bytes()));
+      pages_.push_back(std::make_shared<Buffer>(Buffer::Lasting(page_bytes())));
     } else if (last_shared_) {
       pages_.back() = std::make_shared<Buffer>(*pages_.back());
     }
@@ -132,7 +132,7 @@ void KeyValuePages::Archive(StateArchive& archive, int64_t begin, int64_t end) {
     begin_ = end_ = begin;
   }
   for (int64_t first = begin; first < end && archive.status().ok(); first += kPage) {
-    if (archive.restoring()) pages_.push_back(std::make_shared<Buffer>(page_bytes()));
+    if (archive.restoring()) pages_.push_back(std::make_shared<Buffer>(Buffer::Lasting(page_bytes())));
     ArchivePage(archive, PageOf(first), std::min(kPage, end - first));
     if (archive.restoring()) end_ = std::min(first + kPage, end);
   }

@@ -6,18 +6,25 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
 #include <new>
+#include <unordered_map>
 #include <utility>
+#include <vector>
 
 namespace heed {
 namespace {
 
 constexpr size_t kFirstBlock = 64 << 10;
 constexpr size_t kHugePage = 2 << 20;
+#if defined(__SANITIZE_ADDRESS__)
+constexpr bool kShare = false;  // so that it sees who writes beyond a piece
+#else
+constexpr bool kShare = true;
+#endif
 
 size_t RoundUp(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
-// Large buffers ask for huge pages: streaming weights through 4 KiB pages costs a part of the memory's speed.
 void* Allocate(size_t bytes) {
   const bool large = bytes >= kHugePage;
   void* data = nullptr;
@@ -28,7 +35,95 @@ void* Allocate(size_t bytes) {
 
 }  // namespace
 
-void AlignedFree::operator()(void* p) const { std::free(p); }
+// Huge pages cut into pieces of one size.
+class Slab {
+ public:
+  static constexpr size_t kBytes = 16 << 20;
+
+  Slab() : memory_(kBytes) {}
+
+  void Cut(size_t piece) {
+    piece_ = piece;
+    free_.clear();
+    for (size_t end = kBytes / piece * piece; end > 0; end -= piece)
+      free_.push_back(memory_.as<std::byte>() + end - piece);
+  }
+  void* Take() {
+    void* p = free_.back();
+    free_.pop_back();
+    return p;
+  }
+  void Return(void* p) { free_.push_back(p); }
+
+  size_t piece() const { return piece_; }
+  bool full() const { return free_.empty(); }
+  bool unused() const { return free_.size() == kBytes / piece_; }
+
+ private:
+  Buffer memory_;
+  size_t piece_ = 0;
+  std::vector<void*> free_;  // the last one is the next to be taken
+};
+
+namespace {
+
+// All slabs of the process. Thread-safe.
+class Slabs {
+ public:
+  static Slabs& All() {
+    static auto* all = new Slabs;  // never deleted: buffers may end after main
+    return *all;
+  }
+
+  std::unique_ptr<std::byte, Release> Take(size_t piece) {
+    std::lock_guard lock(mutex_);
+    std::vector<Slab*>& open = open_[piece];
+    if (open.empty()) open.push_back(NewSlab(piece));
+    Slab* slab = open.back();
+    void* p = slab->Take();
+    if (slab->full()) open.pop_back();
+    return {static_cast<std::byte*>(p), Release{slab}};
+  }
+
+  void Return(void* p, Slab* slab) {
+    std::lock_guard lock(mutex_);
+    std::vector<Slab*>& open = open_[slab->piece()];
+    if (slab->full()) open.push_back(slab);
+    slab->Return(p);
+    if (!slab->unused()) return;
+    std::erase(open, slab);
+    if (unused_.size() < kKeep)
+      unused_.emplace_back(slab);
+    else
+      delete slab;
+  }
+
+ private:
+  static constexpr size_t kKeep = 4;  // unused slabs, so that what comes and goes need not fetch fresh memory
+
+  Slab* NewSlab(size_t piece) {
+    std::unique_ptr<Slab> slab;
+    if (unused_.empty()) {
+      slab = std::make_unique<Slab>();
+    } else {
+      slab = std::move(unused_.back());
+      unused_.pop_back();
+    }
+    slab->Cut(piece);
+    return slab.release();
+  }
+
+  std::mutex mutex_;                                     // guards all below
+  std::unordered_map<size_t, std::vector<Slab*>> open_;  // those with a free piece, by the size of pieces
+  std::vector<std::unique_ptr<Slab>> unused_;
+};
+
+}  // namespace
+
+void Release::operator()(void* p) const {
+  if (slab == nullptr) return std::free(p);
+  Slabs::All().Return(p, slab);
+}
 
 Buffer::Buffer(size_t bytes) : size_(bytes) {
   if (bytes == 0) return;
@@ -41,7 +136,16 @@ Buffer Buffer::Zeros(size_t bytes) {
   return buffer;
 }
 
-Buffer::Buffer(const Buffer& other) : Buffer(other.size_) {
+Buffer Buffer::Lasting(size_t bytes) {
+  if (bytes == 0 || bytes >= kHugePage || !kShare) return Buffer(bytes);
+  Buffer buffer;
+  buffer.data_ = Slabs::All().Take(RoundUp(bytes));
+  buffer.size_ = bytes;
+  return buffer;
+}
+
+Buffer::Buffer(const Buffer& other)
+    : Buffer(other.data_.get_deleter().slab != nullptr ? Lasting(other.size_) : Buffer(other.size_)) {
   if (size_ > 0) std::memcpy(data_.get(), other.data_.get(), size_);
 }
 

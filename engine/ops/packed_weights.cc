@@ -71,7 +71,7 @@ class PanelWriter {
  public:
   PanelWriter(PackedWeights& w, int64_t panels, int64_t outputs) : w_(w) {
     const int64_t packed_in = PackedIn(w.in_, w.precision_);
-    w.panels_ = Buffer(outputs * packed_in * SizeOf(InputType(w.precision_)));
+    w.panels_ = Buffer::Lasting(outputs * packed_in * SizeOf(InputType(w.precision_)));
     w.bias_ = Buffer::Zeros(panels * kPanel * sizeof(float));
     if (w.precision_ != Precision::kInt8) return;
     CHECK_LE(w.in_, 65536) << "sums of so many products of int8 overflow";

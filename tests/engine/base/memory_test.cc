@@ -1,8 +1,10 @@
 #include "engine/base/memory.h"
 
 #include <algorithm>
+#include <functional>
 #include <new>
 #include <span>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -15,6 +17,10 @@ namespace {
 using ::testing::Each;
 
 bool Aligned(const void* p) { return reinterpret_cast<uintptr_t>(p) % kAlignment == 0; }
+
+bool Full(const Buffer& buffer, size_t bytes, char of) {
+  return std::all_of(buffer.as<char>(), buffer.as<char>() + bytes, [of](char c) { return c == of; });
+}
 
 TEST(Buffer, IsAlignedAndItsCopiesAreDeep) {
   for (size_t bytes : {1u, 63u, 64u, 5000u, 9u << 20}) {
@@ -39,6 +45,39 @@ TEST(Buffer, WhatWasMovedFromIsEmpty) {
   a = std::move(b);
   EXPECT_TRUE(b.empty());
   EXPECT_EQ(a.size(), 100u);
+}
+
+TEST(Buffer, LastingOnesLieApartAndOutliveEachOther) {
+  std::vector<Buffer> buffers;
+  for (int i = 0; i < 100; ++i) {
+    buffers.push_back(Buffer::Lasting(1 << (i % 23)));
+    EXPECT_TRUE(Aligned(buffers.back().as<char>()));
+    std::fill_n(buffers.back().as<char>(), buffers.back().size(), static_cast<char>(i));
+  }
+  const std::vector<Buffer> copies(buffers.begin() + 50, buffers.end());
+  buffers.erase(buffers.begin(), buffers.begin() + 50);
+  for (int i = 0; i < 50; ++i) {
+    for (const Buffer& buffer : {std::cref(buffers[i]), std::cref(copies[i])}) {
+      EXPECT_TRUE(Full(buffer, buffer.size(), static_cast<char>(50 + i)));
+    }
+  }
+}
+
+TEST(Buffer, LastingOnesMayComeAndGoInManyThreads) {
+  std::vector<std::thread> threads;
+  for (char t = 1; t <= 4; ++t) {
+    threads.emplace_back([t] {
+      for (int round = 0; round < 20; ++round) {
+        std::vector<Buffer> buffers;
+        for (int i = 0; i < 50; ++i) {
+          buffers.push_back(Buffer::Lasting(1 << (10 + i % 11)));
+          std::fill_n(buffers.back().as<char>(), 1000, t);
+        }
+        for (const Buffer& buffer : buffers) EXPECT_TRUE(Full(buffer, 1000, t));
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
 }
 
 #if !defined(__SANITIZE_ADDRESS__) && \
