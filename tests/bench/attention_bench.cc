@@ -110,9 +110,11 @@ void Bands(const Limits& limits) {
   }
 }
 
-void Steps(const Limits& limits) {
+void Steps() {
   constexpr int kHeads = 32;  // together far beyond the caches
-  Table table({"context", "head_dim", "precision", "time", "read", "of memory"});
+  Threads one(1);
+  ColdMemory memory(one);
+  Table table({"context", "head_dim", "precision", "time", "read", "memory then", "of memory"});
   for (int64_t head_dim : {64}) {
     for (Precision precision : Precisions()) {
       Layer layer(kHeads, head_dim, true, precision);
@@ -120,10 +122,12 @@ void Steps(const Limits& limits) {
         const auto run = layer.Start();
         layer.Extend(*run, 0, n, false);
         int64_t tokens = n;
-        const double seconds = LeastSeconds({[&] { layer.Extend(*run, tokens++, 1, false); }})[0];
-        const double speed = layer.StateBytes(n) / seconds;
-        table.Row({Cat(n), Cat(kHeads, " x ", head_dim), Cat(Name(precision)), Milliseconds(seconds),
-                   Rate(speed, "B/s"), Percent(speed / limits.read_bytes_of_one)});
+        const int64_t bytes = layer.StateBytes(n);
+        const std::vector<double> seconds =
+            LeastSeconds({[&] { layer.Extend(*run, tokens++, 1, false); }, [&] { memory.Read(bytes); }});
+        table.Row({Cat(n), Cat(kHeads, " x ", head_dim), Cat(Name(precision)), Milliseconds(seconds[0]),
+                   Rate(bytes / seconds[0], "B/s"), Rate(bytes / seconds[1], "B/s"),
+                   Percent(seconds[1] / seconds[0])});
       }
     }
   }
@@ -134,7 +138,7 @@ void Steps(const Limits& limits) {
 void AttentionSection(Threads&, const Limits& limits) {
   WholeSequences(limits);
   Bands(limits);
-  Steps(limits);
+  Steps();
 }
 
 }  // namespace heed

@@ -22,6 +22,7 @@ extern "C" void omp_set_num_threads(int) __attribute__((weak));
 namespace heed {
 namespace {
 
+constexpr int64_t kMinComputeRows = 64;  // from here on reading the weights is no limit
 constexpr int64_t kMinRowsOfPeer = 256;
 constexpr double kWeightBytes = 200e6;
 
@@ -131,14 +132,23 @@ class Peer {
   size_t next_ = 0;
 };
 
+struct Timing {
+  double product;   // seconds
+  double read = 0;  // of reading as many bytes as the weights have; 0 where that is no limit
+};
+
 // Few rows are over in microseconds, and some weights are still in the cache from the last time around: there
-// a measurement is a way through all the copies.
-double TimeOf(OurProduct& product, int64_t rows) {
-  const int products = rows < 64 ? product.copies() : 1;
-  return LeastSeconds({[&] {
-           for (int i = 0; i < products; ++i) product.Run();
-         }})[0] /
-         products;
+// a measurement is a way through all the copies, by turns with one through as much of `memory`.
+Timing TimeOf(OurProduct& product, int64_t rows, ColdMemory& memory) {
+  if (rows >= kMinComputeRows) return {LeastSeconds({[&] { product.Run(); }})[0]};
+  auto each = [&](auto once) {
+    return [&product, once] {
+      for (int i = 0; i < product.copies(); ++i) once();
+    };
+  };
+  const std::vector<double> seconds =
+      LeastSeconds({each([&] { product.Run(); }), each([&] { memory.Read(product.weight_bytes()); })}, 0.4);
+  return {seconds[0] / product.copies(), seconds[1] / product.copies()};
 }
 
 // Its threads spin for a while after each product, on our cores.
@@ -161,23 +171,26 @@ double TimeOfPeer(OurProduct& ours, Shape shape, int64_t rows, Precision precisi
 }  // namespace
 
 void GemmSection(Threads& threads, const Limits& limits) {
-  Table table(
-      {"in x out", "rows", "precision", "time", "speed", "bound by", "of the limit", "oneDNN", "its / ours"});
+  Table table({"in x out", "rows", "precision", "time", "speed", "bound by           ", "of the limit",
+               "oneDNN", "its / ours"});
+  ColdMemory memory(threads);
   for (Shape shape : {Shape{768, 768}, {768, 3072}, {3072, 768}, {576, 1536}, {576, 49152}}) {
     for (Precision precision : {Precision::kF32, Precision::kBf16, Precision::kInt8}) {
       if (Supported(precision) != precision) continue;
       OurProduct product(threads, shape, precision);
       for (int64_t rows : {1, 4, 16, 64, 256, 2048}) {
         product.SetRows(rows);
-        double seconds = TimeOf(product, rows);
-        const double peer = TimeOfPeer(product, shape, rows, precision, threads.count(), seconds);
+        Timing time = TimeOf(product, rows, memory);
+        const double peer = TimeOfPeer(product, shape, rows, precision, threads.count(), time.product);
         const double operations = 2.0 * rows * shape.in * shape.out, bytes = product.weight_bytes();
-        const bool memory_bound = bytes / limits.read_bytes > operations / limits.Operations(precision);
-        table.Row({Cat(shape.in, " x ", shape.out), Cat(rows), Cat(Name(precision)), Milliseconds(seconds),
-                   memory_bound ? Rate(bytes / seconds, "B/s") : Rate(operations / seconds, "OP/s"),
-                   memory_bound ? "memory" : "compute",
-                   Percent(limits.LeastSeconds(precision, operations, bytes) / seconds),
-                   peer > 0 ? Milliseconds(peer) : "", peer > 0 ? Times(peer / seconds) : ""});
+        const double compute = operations / limits.Operations(precision);
+        const bool memory_bound = time.read > compute;
+        table.Row({Cat(shape.in, " x ", shape.out), Cat(rows), Cat(Name(precision)),
+                   Milliseconds(time.product),
+                   memory_bound ? Rate(bytes / time.product, "B/s") : Rate(operations / time.product, "OP/s"),
+                   memory_bound ? Cat("memory at ", Rate(bytes / time.read, "B/s")) : "compute",
+                   Percent(std::max(compute, time.read) / time.product), peer > 0 ? Milliseconds(peer) : "",
+                   peer > 0 ? Times(peer / time.product) : ""});
       }
     }
   }

@@ -77,19 +77,11 @@ double HotOperations(Threads& threads, DType a) {
   });
 }
 
+// A second, of what the threads read together in their best round.
 double ReadBytes(Threads& threads) {
-  constexpr int64_t kNumbers = 40 << 20;
-  return OverTeam(threads, [&](Team& team) {
-    const Buffer numbers = Buffer::Zeros(kNumbers * sizeof(float));
-    double best = 0;
-    for (int round = 0; round < 8; ++round) {
-      team.Barrier();
-      const auto start = Clock::now();
-      if (!AllFinite(numbers.as<float>(), kNumbers)) std::abort();
-      best = std::max(best, kNumbers * sizeof(float) / SecondsSince(start));
-    }
-    return best;
-  });
+  constexpr int64_t kBytes = 256 << 20;
+  ColdMemory memory(threads);
+  return kBytes / LeastSeconds({[&] { memory.Read(kBytes); }}, 0.5)[0];
 }
 
 std::string Text(const char* format, auto... values) {
@@ -100,8 +92,19 @@ std::string Text(const char* format, auto... values) {
 
 }  // namespace
 
-double Limits::LeastSeconds(Precision precision, double count, double bytes) const {
-  return std::max(count / Operations(precision), bytes / read_bytes);
+ColdMemory::ColdMemory(Threads& threads) : threads_(threads), numbers_(Buffer::Zeros(kBytes)) {}
+
+void ColdMemory::Read(int64_t bytes) {
+  for (int64_t left = bytes; left > 0;) {
+    const int64_t count = std::min(left, kBytes - at_);
+    const float* numbers = numbers_.as<float>() + at_ / 4;
+    threads_.RunTeam([&](Team& team) {
+      const Range share = team.Share(count / 4, 1024);
+      if (!AllFinite(numbers + share.begin, share.size())) std::abort();
+    });
+    left -= count;
+    at_ = (at_ + count) % kBytes;
+  }
 }
 
 Limits MeasureLimits(Threads& threads) {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/base/memory.h"
 #include "engine/base/threads.h"
 #include "engine/ops/gemm.h"
 
@@ -24,8 +25,6 @@ struct Limits {
   double read_bytes_of_one = 0;
 
   double Operations(Precision precision) const { return operations[static_cast<int>(precision)]; }
-  // The least time in which so many operations and bytes of memory can be.
-  double LeastSeconds(Precision precision, double count, double bytes) const;
 };
 
 // Measures for a second or two.
@@ -39,6 +38,20 @@ std::vector<double> LeastSeconds(const std::vector<std::function<void()>>& funct
 // Of /proc/self/status, in MiB: "VmRSS" now, "VmHWM" the most since ResetPeakMemory().
 double MemoryMib(const std::string& field);
 void ResetPeakMemory();
+
+// Reads what is in no cache, as fast as the threads can together: the limit of what memory binds. Its speed
+// wanders with the machine's other tenants, so it takes turns with what it is the limit of.
+class ColdMemory {
+ public:
+  explicit ColdMemory(Threads& threads);
+  void Read(int64_t bytes);  // the next ones, around and around
+
+ private:
+  static constexpr int64_t kBytes = 256 << 20;  // far more than any cache holds
+  Threads& threads_;
+  Buffer numbers_;
+  int64_t at_ = 0;
+};
 
 // Prints rows under a headline, columns aligned.
 class Table {
