@@ -75,13 +75,17 @@ double StackPass::ProgramCost() const {
          (step.feed_forward ? step.feed_forward->feed_forward().multiply_adds() : 0);
 }
 
+bool StackPass::IsAlone(double row_cost) const {
+  return rows() <= kMaxBlockRows && static_cast<double>(rows()) * row_cost <= kAlone;
+}
+
 // Little to do: the caller alone. Few rows: all threads are one team. Many: blocks of equal size, a multiple
 // of the threads in number.
 void StackPass::ForBlocks(Threads& threads, double row_cost,
                           absl::FunctionRef<void(RowBlock& block, int64_t first)> f) {
   const int64_t rows = this->rows(), count = threads.count();
   Workspaces::AddThreads(*workspace_, stack_, precision_, threads.count());
-  if (rows <= kMaxBlockRows && static_cast<double>(rows) * row_cost <= kAlone) {
+  if (IsAlone(row_cost)) {
     Team alone;
     RowBlock block = Block(alone, 0, 0, 0, rows);
     return f(block, 0);
@@ -148,7 +152,8 @@ void StackPass::Attend(Threads& threads) {
              workspace_->scratch[thread]);
     };
     const int64_t tasks = std::ssize(shares_) * attention.tasks();
-    if (pairs * static_cast<double>(attention.out_width()) > kAlone) return threads.RunTasks(tasks, task);
+    const double least = IsAlone(ProgramCost()) ? kAlone : kAloneAwake;
+    if (pairs * static_cast<double>(attention.out_width()) > least) return threads.RunTasks(tasks, task);
     for (int64_t i = 0; i < tasks; ++i) task(i, 0);
   };
   if (source_ && sublayer().cross()) extend_all(/*source=*/true);

@@ -13,8 +13,8 @@
 namespace heed {
 
 // Multiply-adds below which sharing the work among threads costs more than it saves: the caller does it
-// alone.
-inline constexpr double kAlone = 1 << 20;
+// alone. Threads that are awake, between two programs that they share, share smaller work too.
+inline constexpr double kAlone = 1 << 20, kAloneAwake = 1 << 14;
 
 // Not thread-safe. First all Add(), then Begin(), then Advance().
 class StackPass {
@@ -56,6 +56,7 @@ class StackPass {
 
  private:
   double ProgramCost() const;
+  bool IsAlone(double row_cost) const;
   void Program(RowBlock& block, int64_t first) const;
   void OpenSources(Threads& threads);
   void Attend(Threads& threads);
