@@ -5,12 +5,14 @@
 #include <numbers>
 
 #include "engine/base/threads.h"
+#include "engine/ops/few_rows.h"
 
 namespace heed {
 namespace {
 
-// Up to so many rows a tile waits for memory, not for arithmetic: what comes next is called for early.
-constexpr int kFewRows = 8;
+// Up to so many rows a tile waits for memory, not for arithmetic: its products are made by hand, in the order
+// in which keys and values lie, or, where they cannot be, what comes next is called for early.
+constexpr int kWaitingRows = 8;
 
 // Distances between rows of scores and of weights; no power of two, so that rows do not meet in one cache
 // set.
@@ -87,15 +89,20 @@ class SoftmaxCore::Call {
     int begin, end;  // columns at work, multiples of kSoftmaxPiece
   };
 
+  bool ByHand() const {
+    return rounded_rows_ <= kWaitingRows && CanMultiplyFewRows(q_.Slice(0, rounded_rows_));
+  }
   int HeadOf(int row) const { return static_cast<int>((first_row_ + row) % queries_.heads); }
   void Start(int64_t first_row, int rows);
   void AttendSource(const KeySource& source);
   void LoadQueries(const KeySource& source);
   void AttendBlock(const KeySource& source, const Block& block);
   void Score(const KeyValuePages& pages, const Block& block);
+  void ScoreByHand(const KeyValuePages& pages, const Block& block);
   void Mark(const KeySource& source, const Block& block);
   void AddValues(const KeyValuePages& pages, const Block& block);
   void AddPanel(const KeyValuePages& pages, const Block& block, int64_t value_column);
+  void AddPanelByHand(const KeyValuePages& pages, const Block& block, int64_t value_column);
   void Finish();
 
   const SoftmaxCore& core_;
@@ -192,13 +199,25 @@ void SoftmaxCore::Call::Score(const KeyValuePages& pages, const Block& block) {
       std::fill(scores_.row(r) + block.begin, scores_.row(r) + block.end, 0.0f);
     return;
   }
+  if (ByHand()) return ScoreByHand(pages, block);
   const MicroKernel* kernel = core_.ScoreKernel(rounded_rows_);
   for (int column = block.begin; column < block.end; column += kSoftmaxPiece) {
-    if (rounded_rows_ <= kFewRows) {
+    if (rounded_rows_ <= kWaitingRows) {
       pages.PrefetchValues(block.base + column);
       pages.PrefetchKeys(block.base + column + kKeyBlock);
     }
     kernel->Run(q_.data, pages.Keys(block.base + column), scores_.data + column);
+  }
+}
+
+void SoftmaxCore::Call::ScoreByHand(const KeyValuePages& pages, const Block& block) {
+  for (int column = block.begin; column < block.end; column += kSoftmaxPiece) {
+    const PanelPiece keys{pages.Keys(block.base + column), core_.head_dim_};
+    MultiplyFewRows({.a = q_.Slice(0, rounded_rows_),
+                     .panel = {&keys, 1},
+                     .sums = scores_.data + column,
+                     .width = kSoftmaxPiece,
+                     .ld = kScorePitch});
   }
 }
 
@@ -222,7 +241,30 @@ void SoftmaxCore::Call::Mark(const KeySource& source, const Block& block) {
 }
 
 void SoftmaxCore::Call::AddValues(const KeyValuePages& pages, const Block& block) {
-  for (int64_t c = 0; c < pages.value_columns(); c += KeyValuePages::kValuePanel) AddPanel(pages, block, c);
+  for (int64_t c = 0; c < pages.value_columns(); c += KeyValuePages::kValuePanel) {
+    if (ByHand() && pages.PanelWidth(c) == KeyValuePages::kValuePanel) {
+      AddPanelByHand(pages, block, c);
+    } else {
+      AddPanel(pages, block, c);
+    }
+  }
+}
+
+// A panel lies in one piece in each page.
+void SoftmaxCore::Call::AddPanelByHand(const KeyValuePages& pages, const Block& block, int64_t value_column) {
+  constexpr int64_t kPage = KeyValuePages::kPage;
+  std::array<PanelPiece, kKeyBlock / kPage> pieces;
+  size_t count = 0;
+  for (int64_t column = block.begin, next; column < block.end; column = next) {
+    next = std::min<int64_t>(RoundDown(column, kPage) + kPage, block.end);
+    pieces[count++] = {pages.Values(block.base + column, value_column), next - column};
+  }
+  MultiplyFewRows({.a = weights_.Slice(0, rounded_rows_).Cols(block.begin, block.end - block.begin),
+                   .panel = std::span(pieces).first(count),
+                   .sums = result_.data + value_column,
+                   .add = true,
+                   .width = KeyValuePages::kValuePanel,
+                   .ld = core_.pitch_});
 }
 
 void SoftmaxCore::Call::AddPanel(const KeyValuePages& pages, const Block& block, int64_t value_column) {

@@ -18,10 +18,10 @@ namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// A step along K is 4 bytes of A and a row of 256 bytes of the panel: one number of K in f32, two in bf16,
+// A step along K is 4 bytes of A and of each of the panel's outputs: one number of K in f32, two in bf16,
 // four in int8.
-constexpr int64_t kStepBytes = 4, kPanelBytes = 256;
-constexpr int64_t kPieceSteps = 64;  // 16 KiB of the panel
+constexpr int64_t kStepBytes = 4;
+constexpr int64_t kStretchSteps = 64;  // at most 16 KiB of the panel
 
 // Vectors of whatever type go about as floats: these are broadcast straight from memory, and the compiler
 // keeps them in registers.
@@ -56,11 +56,11 @@ struct QuadruplesOfInt8 {
 };
 #endif
 
-// Into L2, not L1, where the piece at hand is.
+// Into L2, not L1, where the stretch at hand is.
 HWY_INLINE void FetchToL2(const char* line) { __builtin_prefetch(line, 0, 2); }
 
 // Some steps of the product, and memory to fetch meanwhile: `lines` cache lines a step from `ahead` on.
-struct Piece {
+struct Stretch {
   const char* a;
   int64_t a_stride;
   const char* panel;
@@ -69,18 +69,18 @@ struct Piece {
   int lines;
 };
 
-// kRows rows of a piece, their sums in registers meanwhile.
-template <class Type, int kRows>
-HWY_INLINE void MultiplyRows(Piece p, float* sums) {
+// kRows rows of a stretch, their sums in registers meanwhile.
+template <class Type, int kWidth, int kRows>
+HWY_INLINE void MultiplyRows(Stretch p, float* sums) {
   const D d;
-  constexpr int kLanes = hn::MaxLanes(D()), kVectors = 64 / kLanes;
+  constexpr int kLanes = hn::MaxLanes(D()), kVectors = kWidth / kLanes;
   V sum[kRows][kVectors];
 #pragma GCC unroll 16
   for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 16
-    for (int v = 0; v < kVectors; ++v) sum[r][v] = hn::Load(d, sums + r * 64 + v * kLanes);
+    for (int v = 0; v < kVectors; ++v) sum[r][v] = hn::Load(d, sums + r * kWidth + v * kLanes);
   }
-  for (int64_t step = 0; step < p.steps; ++step, p.a += kStepBytes, p.panel += kPanelBytes) {
+  for (int64_t step = 0; step < p.steps; ++step, p.a += kStepBytes, p.panel += kWidth * kStepBytes) {
     for (int line = 0; line < p.lines; ++line, p.ahead += 64) FetchToL2(p.ahead);
     V b[kVectors];
 #pragma GCC unroll 16
@@ -98,68 +98,82 @@ HWY_INLINE void MultiplyRows(Piece p, float* sums) {
 #pragma GCC unroll 16
   for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 16
-    for (int v = 0; v < kVectors; ++v) hn::Store(sum[r][v], d, sums + r * 64 + v * kLanes);
+    for (int v = 0; v < kVectors; ++v) hn::Store(sum[r][v], d, sums + r * kWidth + v * kLanes);
   }
 }
 
-template <class Type>
-HWY_INLINE void MultiplySomeRows(int64_t rows, const Piece& piece, float* sums) {
+template <class Type, int kWidth>
+HWY_INLINE void MultiplySomeRows(int64_t rows, const Stretch& stretch, float* sums) {
   switch (rows) {
     case 1:
-      return MultiplyRows<Type, 1>(piece, sums);
+      return MultiplyRows<Type, kWidth, 1>(stretch, sums);
     case 2:
-      return MultiplyRows<Type, 2>(piece, sums);
+      return MultiplyRows<Type, kWidth, 2>(stretch, sums);
     case 3:
-      return MultiplyRows<Type, 3>(piece, sums);
+      return MultiplyRows<Type, kWidth, 3>(stretch, sums);
     case 4:
-      return MultiplyRows<Type, 4>(piece, sums);
+      return MultiplyRows<Type, kWidth, 4>(stretch, sums);
     case 5:
-      return MultiplyRows<Type, 5>(piece, sums);
+      return MultiplyRows<Type, kWidth, 5>(stretch, sums);
     default:
-      return MultiplyRows<Type, 6>(piece, sums);
+      return MultiplyRows<Type, kWidth, 6>(stretch, sums);
   }
 }
 
 // Rows by groups as equal as can be, of which the largest fills the registers. Each group fetches its part of
-// the next piece: while a piece is read again from L1, the hardware would fetch nothing.
+// the next stretch: while a stretch is read again from L1, the hardware would fetch nothing. A lone group
+// reads on and on, and the hardware ahead of it, but over the end of the panel, where its sums are waited
+// for.
 struct Groups {
   explicit Groups(int64_t rows) : count((rows + 5) / 6), size((rows + count - 1) / count) {}
-  int lines() const { return count == 1 ? 0 : count < 4 ? 2 : 1; }
+  int lines(bool last) const { return count == 1 ? last : count < 4 ? 2 : 1; }
   const int64_t count, size;
 };
 
-// The sums over all of K.
-template <class Type>
-void SumUp(const FewRows& p, float* sums) {
-  const int64_t bytes = SizeOf(p.a.dtype), steps = p.a.cols * bytes / kStepBytes;
-  const auto* panel = static_cast<const char*>(p.panel);
-  const Groups groups(p.a.rows);
-  for (int64_t step = 0; step < steps; step += kPieceSteps) {
-    Piece piece{.a = static_cast<const char*>(p.a.data) + step * kStepBytes,
-                .a_stride = p.a.stride * bytes,
-                .panel = panel + step * kPanelBytes,
-                .steps = std::min(kPieceSteps, steps - step),
-                .ahead = panel + (step + kPieceSteps) * kPanelBytes,
-                .lines = groups.lines()};
-    for (int64_t row = 0; row < p.a.rows; row += groups.size) {
-      MultiplySomeRows<Type>(std::min(groups.size, p.a.rows - row), piece, sums + row * 64);
-      piece.a += groups.size * piece.a_stride;
-      piece.ahead += piece.steps * piece.lines * 64;
+template <class Type, int kWidth>
+HWY_INLINE void SumUpPiece(const PanelPiece& piece, const Rows& a, float* sums) {
+  constexpr int64_t kPanelBytes = kWidth * kStepBytes;
+  const int64_t bytes = SizeOf(a.dtype), steps = piece.k * bytes / kStepBytes;
+  const auto* panel = static_cast<const char*>(piece.data);
+  const Groups groups(a.rows);
+  for (int64_t step = 0; step < steps; step += kStretchSteps) {
+    Stretch stretch{.a = static_cast<const char*>(a.data) + step * kStepBytes,
+                    .a_stride = a.stride * bytes,
+                    .panel = panel + step * kPanelBytes,
+                    .steps = std::min(kStretchSteps, steps - step),
+                    .ahead = panel + (step + kStretchSteps) * kPanelBytes,
+                    .lines = groups.lines(step + kStretchSteps >= steps)};
+    for (int64_t row = 0; row < a.rows; row += groups.size) {
+      MultiplySomeRows<Type, kWidth>(std::min(groups.size, a.rows - row), stretch, sums + row * kWidth);
+      stretch.a += groups.size * stretch.a_stride;
+      stretch.ahead += stretch.steps * stretch.lines * 64;
+    }
+  }
+}
+
+template <class Type, int kWidth>
+void MultiplyPanel(const FewRows& p) {
+  HWY_ALIGN float sums[kFewRows * kWidth];
+  std::memset(sums, 0, p.a.rows * kWidth * sizeof(float));
+  int64_t k = 0;
+  for (const PanelPiece& piece : p.panel) {
+    SumUpPiece<Type, kWidth>(piece, p.a.Cols(k, piece.k), sums);
+    k += piece.k;
+  }
+  using T = typename Type::Sum;
+  const hn::Rebind<T, D> d;
+  for (int64_t row = 0; row < p.a.rows; ++row) {
+    T* out = static_cast<T*>(p.sums) + row * p.ld;
+    for (int64_t i = 0; i < kWidth; i += hn::Lanes(d)) {
+      const auto sum = hn::BitCast(d, hn::Load(D(), sums + row * kWidth + i));
+      hn::StoreU(p.add ? hn::Add(hn::LoadU(d, out + i), sum) : sum, d, out + i);
     }
   }
 }
 
 template <class Type>
 void Multiply(const FewRows& p) {
-  HWY_ALIGN float sums[kFewRows * 64] = {};
-  SumUp<Type>(p, sums);
-  using T = typename Type::Sum;
-  const hn::Rebind<T, D> d;
-  auto* out = static_cast<T*>(p.sums);
-  for (int64_t i = 0; i < p.a.rows * 64; i += hn::Lanes(d)) {
-    const auto sum = hn::BitCast(d, hn::Load(D(), sums + i));
-    hn::StoreU(p.add ? hn::Add(hn::LoadU(d, out + i), sum) : sum, d, out + i);
-  }
+  p.width == 64 ? MultiplyPanel<Type, 64>(p) : MultiplyPanel<Type, 32>(p);
 }
 
 // The kernel for a type of A on this target, null if there is none.
@@ -206,7 +220,7 @@ bool CanMultiplyFewRows(const Rows& a) {
 }
 
 void MultiplyFewRows(const FewRows& product) {
-  DCHECK(CanMultiplyFewRows(product.a));
+  DCHECK(CanMultiplyFewRows(product.a) && (product.width == 64 || product.width == 32));
   MicroKernel::CountCall();
   KernelHere(product.a.dtype)(product);
 }

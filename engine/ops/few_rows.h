@@ -10,6 +10,7 @@
 #define HEED_ENGINE_OPS_FEW_ROWS_H_
 
 #include <cstdint>
+#include <span>
 
 #include "engine/tensor/tensor.h"
 
@@ -17,17 +18,25 @@ namespace heed {
 
 inline constexpr int64_t kFewRows = 32;
 
-// [rows, k] times a whole panel of 64 outputs, into sums of 64 numbers a row: f32, s32 for kU8. Types and
-// layout are MicroKernel's.
+// What lies in one piece of a panel: so many of K from where the last piece ended.
+struct PanelPiece {
+  const void* data = nullptr;
+  int64_t k = 0;
+};
+
+// [rows, k] times a whole panel of `width` outputs, into rows of sums: f32, s32 for kU8. Types and layout are
+// MicroKernel's.
 struct FewRows {
   Rows a;  // 1 to kFewRows rows; cols is k
-  const void* panel = nullptr;
+  std::span<const PanelPiece> panel;
   void* sums = nullptr;
-  bool add = false;  // sums += instead of sums =
+  bool add = false;    // sums += instead of sums =
+  int width = 64;      // or 32
+  int64_t ld = width;  // of the sums
 };
 
 // Whether MultiplyFewRows computes this: not on a CPU where it could not be fast or not the same bits (older
-// vectors, AMX tiles in bf16 and int8), nor where k ends within a pair or quadruple.
+// vectors, AMX tiles in bf16 and int8), nor where k (of each piece) ends within a pair or quadruple.
 bool CanMultiplyFewRows(const Rows& a);
 void MultiplyFewRows(const FewRows& product);
 

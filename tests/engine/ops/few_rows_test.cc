@@ -11,8 +11,6 @@
 namespace heed {
 namespace {
 
-constexpr int64_t kWidth = 64;
-
 // `count` numbers of a type: floats, or any bytes for integers.
 Buffer RandomNumbers(DType dtype, int64_t count, uint64_t seed) {
   Random random(seed);
@@ -25,29 +23,39 @@ Buffer RandomNumbers(DType dtype, int64_t count, uint64_t seed) {
   return numbers;
 }
 
+// Whether a product by hand, its panel in two pieces, is bit for bit the micro-kernel's.
+bool HasTheBits(const Rows& a, const Buffer& panel, int width, bool add) {
+  const int64_t ld = width + 16, first = a.cols / 8 * 4;
+  const PanelPiece pieces[] = {{panel.as<char>(), first},
+                               {panel.as<char>() + first * width * SizeOf(a.dtype), a.cols - first}};
+  std::vector<float> by_hand((a.rows + 8) * ld, 1), by_kernel = by_hand;
+  MultiplyFewRows({a, pieces, by_hand.data(), add, width, ld});
+  MicroKernel::Get({.a = a.dtype,
+                    .m = RoundRows(static_cast<int>(a.rows)),
+                    .n = width,
+                    .k = static_cast<int>(a.cols),
+                    .lda = a.stride,
+                    .ldb = width,
+                    .ldc = ld,
+                    .add = add})
+      ->Run(a.data, panel.as<void>(), by_kernel.data());
+  return std::memcmp(by_hand.data(), by_kernel.data(), a.rows * ld * sizeof(float)) == 0;
+}
+
 TEST(FewRows, HaveTheMicroKernelsBits) {
   for (DType dtype : {DType::kF32, DType::kBf16, DType::kU8}) {
     for (int64_t k : {4, 64, 100, 300, 1000}) {
       const int64_t stride = k + 12;
       const Buffer numbers = RandomNumbers(dtype, (kFewRows + 8) * stride, 1);
-      const Buffer panel = RandomNumbers(dtype, k * kWidth, 2);
+      const Buffer panel = RandomNumbers(dtype, k * 64, 2);
       for (int64_t rows = 1; rows <= kFewRows; ++rows) {
         const Rows a{dtype, const_cast<void*>(numbers.as<void>()), rows, k, stride};
         if (!CanMultiplyFewRows(a)) continue;
-        for (bool add : {false, true}) {
-          std::vector<float> by_hand((rows + 8) * kWidth, 1), by_kernel = by_hand;
-          MultiplyFewRows({a, panel.as<void>(), by_hand.data(), add});
-          MicroKernel::Get({.a = dtype,
-                            .m = RoundRows(static_cast<int>(rows)),
-                            .n = kWidth,
-                            .k = static_cast<int>(k),
-                            .lda = stride,
-                            .ldb = kWidth,
-                            .ldc = kWidth,
-                            .add = add})
-              ->Run(a.data, panel.as<void>(), by_kernel.data());
-          ASSERT_EQ(std::memcmp(by_hand.data(), by_kernel.data(), rows * kWidth * sizeof(float)), 0)
-              << Name(dtype) << ", " << rows << " x " << k << (add ? ", added" : "");
+        for (int width : {64, 32}) {
+          for (bool add : {false, true}) {
+            ASSERT_TRUE(HasTheBits(a, panel, width, add))
+                << Name(dtype) << ", " << rows << " x " << k << " x " << width << (add ? ", added" : "");
+          }
         }
       }
     }
@@ -61,12 +69,13 @@ TEST(FewRows, AreNotThoseThatEndWithinAPairOrAreMany) {
 }
 
 TEST(FewRows, CountAsACall) {
-  const Buffer a = RandomNumbers(DType::kF32, 64, 1), panel = RandomNumbers(DType::kF32, 64 * kWidth, 2);
+  const Buffer a = RandomNumbers(DType::kF32, 64, 1), panel = RandomNumbers(DType::kF32, 64 * 64, 2);
   const Rows row{DType::kF32, const_cast<void*>(a.as<void>()), 1, 64, 64};
   if (!CanMultiplyFewRows(row)) GTEST_SKIP() << "no such kernel here";
-  float sums[kWidth];
+  float sums[64];
+  const PanelPiece whole{panel.as<void>(), 64};
   const int64_t before = MicroKernel::Calls();
-  MultiplyFewRows({row, panel.as<void>(), sums});
+  MultiplyFewRows({row, {&whole, 1}, sums});
   EXPECT_EQ(MicroKernel::Calls() - before, 1);
 }
 
