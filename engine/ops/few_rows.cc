@@ -141,7 +141,7 @@ HWY_INLINE void SumUpPiece(const PanelPiece& piece, const Rows& a, float* sums) 
                     .a_stride = a.stride * bytes,
                     .panel = panel + step * kPanelBytes,
                     .steps = std::min(kStretchSteps, steps - step),
-                    .ahead = panel + (step + kStretchSteps) * kPanelBytes,
+                    .ahead = panel + std::min(step + kStretchSteps, steps) * kPanelBytes,
                     .lines = groups.lines(step + kStretchSteps >= steps)};
     for (int64_t row = 0; row < a.rows; row += groups.size) {
       MultiplySomeRows<Type, kWidth>(std::min(groups.size, a.rows - row), stretch, sums + row * kWidth);
