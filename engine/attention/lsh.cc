@@ -1,22 +1,24 @@
 // "lsh": attention of the Reformer (Kitaev et al. 2020): a token reads the tokens that a hash puts beside it.
-// s = x Wq is query and, at unit length, key: k = s / sqrt(mean(s^2) + 1e-6) / sqrt(head_dim); score s_i . k_j.
+// s = x Wq is query and, at unit length, key, k = s / sqrt(mean(s^2) + 1e-6) / sqrt(head_dim):
+//   score(i, j) = s_i . k_j
 //   hash      bucket = argmax [s R; -s R], a round for each of num_hashes rotations R
 //   sort      a round puts the tokens in order of (bucket, position), in chunks of chunk_length; those of a
 //             chunk read their chunk, chunks_before before it and chunks_after after it. The rounds are one
 //             circular list: the first chunk of a round has the last of the round before it as neighbour
 //   merge     sum over rounds of softmax(z) o: o a round's result, z the log-sum-exp of its scores
-// A token's score with itself is -1e5: it counts only where there is nothing else. At most chunk_length tokens
-// need no hash: all read all.
-// Options: chunk_length, num_hashes, num_buckets (even, or a list of even factors: one argmax each),
-//   chunks_before (1), chunks_after (0; encoder only), strict_causal (false; decoder only).
+// A token's score with itself is -1e5: it counts only where there is nothing else. At most chunk_length
+// tokens need no hash: all read all.
+// Options: chunk_length; num_hashes; num_buckets (even, or a list of even factors: an argmax each);
+//   chunks_before (1); chunks_after (0; encoder only); strict_causal (false; decoder only).
 // Tensors: q, v; rotations [heads, head_dim, num_hashes, sum of the factors / 2].
 //
 // In a decoder the sorting lets later tokens decide which earlier ones meet, though never what they say. A
-// step cannot know them: it reads the tokens of its bucket in order of arrival, cut into chunks, its own chunk
-// and chunks_before before it. strict_causal makes that the definition of the whole, and decoding exact.
+// step cannot know them: it reads the tokens of its bucket in order of arrival, cut into chunks, its own
+// chunk and chunks_before before it. strict_causal makes that the definition of the whole, and decoding
+// exact.
 //
-// Buckets are decided in f32 from s as the precision at hand has rounded it: another precision may put a token
-// elsewhere, other company never does.
+// Buckets are decided in f32 from s as the precision at hand has rounded it: another precision may put a
+// token elsewhere, other company never does.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -87,10 +89,12 @@ class Memory {
   void Append(int head, const Rows& s, const Rows& v, int32_t* buckets, Scratch& scratch);
   const void* Key(int64_t token) const { return At(token, 0, row_bytes_); }
   const void* Value(int64_t token) const { return At(token, kGrid * row_bytes_, row_bytes_); }
-  // Of the tokens of its bucket in a round: the one before it; and how many came before a token that was
-  // taken in `ago` tokens of the bucket ago, 0 the newest.
+  // In a round: the token before this one in its bucket; how many came before a bucket's newest token but
+  // `ago`.
   int32_t Previous(int64_t round, int64_t token) const { return Links(token)[round]; }
-  int32_t Place(int64_t round, int32_t bucket, int64_t ago) const { return List(round, bucket)->count - 1 - ago; }
+  int32_t Place(int64_t round, int32_t bucket, int64_t ago) const {
+    return List(round, bucket)->count - 1 - ago;
+  }
   void Archive(StateArchive& archive, int64_t tokens);
 
   static int64_t PageBytes(const Options& options, DType type) {
@@ -152,7 +156,8 @@ void Memory::Append(int head, const Rows& s, const Rows& v, int32_t* buckets, Sc
   const Rows wide{DType::kF32, scratch.Take<float>(kGrid * dim), kGrid, dim, dim};
   for (int64_t row = 0, count; row < s.rows; row += count) {
     if (tokens_ % kGrid == 0) {
-      pages_.push_back(std::make_shared<Buffer>(Buffer::Zeros(PageBytes(options(), attention_->core().type()))));
+      pages_.push_back(
+          std::make_shared<Buffer>(Buffer::Zeros(PageBytes(options(), attention_->core().type()))));
     }
     count = std::min(kGrid - tokens_ % kGrid, s.rows - row);
     const Rows part = wide.Slice(0, count);
@@ -227,7 +232,8 @@ class ByOrder : public ScoreBias {
       const int32_t* keys = group_.keys.data() + block.base;
       const float later = causal_ ? kMasked : 0;
       float* values = values_ + r * kKeyBlock;
-      for (int64_t c = block.begin; c < end; ++c) values[c] = keys[c] < own ? 0 : keys[c] > own ? later : kSelf;
+      for (int64_t c = block.begin; c < end; ++c)
+        values[c] = keys[c] < own ? 0 : keys[c] > own ? later : kSelf;
       rows[r].bias = values;
       rows[r].bias_offset = 0;
     }
@@ -431,7 +437,9 @@ class Run : public AttentionRun {
 void Run::Extend(const AttentionRows& rows, int head, Scratch& scratch) {
   const Options& o = attention_->options();
   Memory& memory = heads_[head];
-  const auto of_head = [&](const Rows& all) { return all.Cols(head * o.head_dim, o.head_dim).Slice(0, rows.count); };
+  const auto of_head = [&](const Rows& all) {
+    return all.Cols(head * o.head_dim, o.head_dim).Slice(0, rows.count);
+  };
   int32_t* buckets = scratch.Take<int32_t>(rows.count * o.rounds);
   memory.Append(head, of_head(rows.products[kS]), of_head(rows.products[kV]), buckets, scratch);
   Call call(*attention_, memory, head, rows, buckets, scratch);
@@ -472,6 +480,7 @@ LshAttention::LshAttention(const AttentionSetting& setting, Options options, std
     for (int64_t i = 0; i < outputs * dim; ++i) turned[i % outputs * dim + i / outputs] = from[i];
     rotations_.push_back(
         PackedWeights::Pack({{Tensor{DType::kF32, {outputs, dim}, turned.data()}, {}}}, Precision::kF32));
+    constant_bytes_ += rotations_.back().bytes();
   }
 }
 
@@ -499,7 +508,8 @@ void LshAttention::Hash(int head, Matrix<float> s, int32_t* buckets, Scratch& sc
   Team alone;
   Gemm(alone, {rows}, rotations_[head], {.out = turned}, scratch);
   for (int64_t i = 0; i < s.rows * options_.rounds; ++i) {
-    const float* p = turned.As<float>().row(i / options_.rounds) + i % options_.rounds * options_.directions();
+    const float* p =
+        turned.As<float>().row(i / options_.rounds) + i % options_.rounds * options_.directions();
     int64_t bucket = 0, product = 1;
     for (int64_t factor : options_.factors) {
       bucket += product * Corner(p, factor / 2);
@@ -512,8 +522,8 @@ void LshAttention::Hash(int head, Matrix<float> s, int32_t* buckets, Scratch& sc
 
 int64_t LshAttention::StateBytes(int64_t tokens) const {
   const int64_t pages = (tokens + kGrid - 1) / kGrid;
-  return sizeof(int64_t) + options_.heads * (pages * Memory::PageBytes(options_, core_.type()) +
-                                             Memory::ListBytes(options_));
+  return sizeof(int64_t) +
+         options_.heads * (pages * Memory::PageBytes(options_, core_.type()) + Memory::ListBytes(options_));
 }
 
 double LshAttention::Cost(int64_t n) const {
@@ -568,14 +578,14 @@ absl::StatusOr<Options> ReadOptions(const AttentionSetting& setting, JsonFields&
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Attention>> NewLshAttention(const AttentionSetting& setting, JsonFields& fields,
-                                                           const WeightScope& scope) {
+absl::StatusOr<std::unique_ptr<Attention>> NewLshAttention(const AttentionSetting& setting,
+                                                           JsonFields& fields, const WeightScope& scope) {
   ASSIGN_OR_RETURN(Options options, ReadOptions(setting, fields));
   ASSIGN_OR_RETURN(Product q, LoadProduct(scope, "q", setting.width, setting.width));
   ASSIGN_OR_RETURN(Product v, LoadProduct(scope, "v", setting.width, setting.width));
-  ASSIGN_OR_RETURN(std::vector<float> rotations,
-                   scope.Floats("rotations", {options.heads, options.head_dim, options.rounds,
-                                              options.directions()}));
+  ASSIGN_OR_RETURN(
+      std::vector<float> rotations,
+      scope.Floats("rotations", {options.heads, options.head_dim, options.rounds, options.directions()}));
   return std::make_unique<LshAttention>(setting, std::move(options), std::vector<Product>{q, v}, rotations);
 }
 

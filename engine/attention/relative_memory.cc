@@ -45,6 +45,7 @@ class RelativeTable {
  public:
   RelativeTable(const Options& options, const Product& r, DType type);
   int64_t places() const { return places_; }
+  int64_t bytes() const { return static_cast<int64_t>(panels_.size()); }
   const void* Panel(int head, int64_t column) const {
     return panels_.as<char>() + (head * places_ + column) / kPanel * panel_bytes_;
   }
@@ -221,14 +222,14 @@ RelativeMemoryAttention::RelativeMemoryAttention(const AttentionSetting& setting
   products_ = std::move(products);
   out_width_ = setting.width;
   tasks_ = options_.heads;
+  constant_bytes_ = table_.bytes();
 }
 
 std::unique_ptr<AttentionRun> RelativeMemoryAttention::Start() const { return std::make_unique<Run>(*this); }
 
 int64_t RelativeMemoryAttention::StateBytes(int64_t tokens) const {
   const int64_t kept = WindowKeeps(options_.memory, tokens);
-  return sizeof(int64_t) +
-         options_.heads * KeyValuePages::Bytes(core_.type(), options_.head_dim, 0, kept);
+  return sizeof(int64_t) + options_.heads * KeyValuePages::Bytes(core_.type(), options_.head_dim, 0, kept);
 }
 
 // Three products of head_dim for each pair: with the key, with the position, with the value.
@@ -251,7 +252,8 @@ absl::StatusOr<std::unique_ptr<Attention>> NewRelativeMemoryAttention(const Atte
   if (!fields.Bool("same_length", true)) {
     fields.Fail("same_length: false makes results depend on where segments end, which a service cannot know");
   }
-  if (!setting.causal || setting.cross) fields.Fail("a memory looks back: this attention is for decoders only");
+  if (!setting.causal || setting.cross)
+    fields.Fail("a memory looks back: this attention is for decoders only");
   if (setting.width % setting.num_heads != 0) {
     fields.Fail(Cat("hidden_size ", setting.width, " is not divisible by ", setting.num_heads, " heads"));
   }

@@ -25,7 +25,7 @@ namespace {
 
 constexpr int64_t kFar = int64_t{1} << 30;
 constexpr int64_t kMostTokens = int64_t{1} << 40;
-constexpr int64_t kMostDilation = 1 << 12;       // a head keeps so many tracks
+constexpr int64_t kMostDilation = 1 << 12;  // a head keeps so many tracks
 constexpr int64_t kMostGlobalTokens = 1 << 12;
 enum { kQ, kK, kV, kGlobalQ, kGlobalK, kGlobalV };  // the products
 
@@ -69,9 +69,7 @@ struct Track {
     if (row < rows.count) count = (rows.count - row + dilation - 1) / dilation;
     first = (rows.first + row) / dilation;
   }
-  Rows Of(const Rows& all) const {
-    return {all.dtype, all.at(row), count, all.cols, all.stride * dilation};
-  }
+  Rows Of(const Rows& all) const { return {all.dtype, all.at(row), count, all.cols, all.stride * dilation}; }
 
   int64_t dilation, residue;
   int64_t row;        // its first row in the chunk
@@ -122,7 +120,9 @@ class Run : public AttentionRun {
 
   KeyValuePages NoPages() const { return {attention_->core().type(), options().head_dim}; }
   const Options& options() const { return attention_->options(); }
-  Rows Head(const Rows& rows, int head) const { return rows.Cols(head * options().head_dim, options().head_dim); }
+  Rows Head(const Rows& rows, int head) const {
+    return rows.Cols(head * options().head_dim, options().head_dim);
+  }
   std::vector<int64_t> Globals(const AttentionRows& rows) const;
   void AttendBand(const AttentionRows& rows, int head, const KeyValuePages& globals, Scratch& scratch);
   void AttendFromGlobals(const AttentionRows& rows, int head, const std::vector<int64_t>& globals,
@@ -146,7 +146,8 @@ void Run::Extend(const AttentionRows& rows, int head, Scratch& scratch) {
   const std::vector<int64_t> globals = Globals(rows);
   KeyValuePages global_keys = NoPages();
   for (int64_t row : globals) {
-    global_keys.Append(Head(rows.products[kK], head).Slice(row, 1), Head(rows.products[kV], head).Slice(row, 1));
+    global_keys.Append(Head(rows.products[kK], head).Slice(row, 1),
+                       Head(rows.products[kV], head).Slice(row, 1));
   }
   AttendBand(rows, head, global_keys, scratch);
   if (!globals.empty()) AttendFromGlobals(rows, head, globals, scratch);
@@ -252,8 +253,10 @@ double SlidingWindowAttention::Cost(int64_t n) const {
   double pairs = 0;
   for (int64_t dilation : options_.dilations) {
     const double places = static_cast<double>(n) / dilation;
-    const double left = std::min<double>(places, options_.left()), right = std::min<double>(places, options_.right());
-    pairs += globals + dilation * (places * (1 + left + right) - (left * (left + 1) + right * (right + 1)) / 2);
+    const double left = std::min<double>(places, options_.left()),
+                 right = std::min<double>(places, options_.right());
+    pairs +=
+        globals + dilation * (places * (1 + left + right) - (left * (left + 1) + right * (right + 1)) / 2);
   }
   return 2 * pairs * options_.head_dim;
 }
@@ -285,7 +288,8 @@ std::vector<int64_t> ReadGlobalTokens(JsonFields& fields) {
   const Json& value = fields.Raw("global_tokens");
   if (value.is_null()) return {};
   if (!value.is_array() || std::ssize(value) > kMostGlobalTokens) {
-    fields.Fail(Cat("global_tokens: ", Shown(value), " is no list of at most ", kMostGlobalTokens, " positions"));
+    fields.Fail(
+        Cat("global_tokens: ", Shown(value), " is no list of at most ", kMostGlobalTokens, " positions"));
     return {};
   }
   std::set<int64_t> tokens;  // a position named twice is still one token

@@ -75,7 +75,8 @@ class ScratchFrame {
  public:
   explicit ScratchFrame(Scratch& scratch)
       : scratch_(scratch), blocks_(scratch.blocks_.size()), used_(scratch.used_) {}
-  ~ScratchFrame() { scratch_.used_ = scratch_.blocks_.size() == blocks_ ? used_ : 0; }  // 0: a block of its own
+  // Blocks added since hold nothing older: the last of them is empty again.
+  ~ScratchFrame() { scratch_.used_ = scratch_.blocks_.size() == blocks_ ? used_ : 0; }
   ScratchFrame(const ScratchFrame&) = delete;
   ScratchFrame& operator=(const ScratchFrame&) = delete;
 

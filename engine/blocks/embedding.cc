@@ -21,6 +21,10 @@ absl::StatusOr<Embedding> Embedding::Load(const WeightScope& scope, const Embedd
   return embedding;
 }
 
+int64_t Embedding::bytes() const {
+  return tokens_.size() * SizeOf(tokens_.dtype) + positions_.size() * SizeOf(positions_.dtype);
+}
+
 void Embedding::Apply(std::span<const int32_t> ids, std::span<const int64_t> positions,
                       Matrix<float> x) const {
   std::vector<float> learned(options_.positions == Positions::kLearned ? x.cols : 0);

@@ -34,6 +34,7 @@ class Embedding {
   void Apply(std::span<const int32_t> ids, std::span<const int64_t> positions, Matrix<float> x) const;
 
   const Tensor& tokens() const { return tokens_; }  // for a tied head
+  int64_t bytes() const;                            // of the tables
 
  private:
   void AddSinusoid(int64_t position, float* x) const;

@@ -22,13 +22,13 @@ constexpr int64_t kMostTokens = 1 << 20;  // of a case
 
 struct Case {
   std::string name;
-  Ids input;        // of an encoder-decoder: the target
-  Ids source;       // of an encoder-decoder
-  Output expected;  // of every row, or the pooled one; empty if the case has greedy tokens only
-  Ids greedy;       // goes on after the input; in an encoder-decoder, after the start token
-  Ids start;        // that token
-  Ids segments;            // lengths of pieces, if the case names any
-  Output expected_steps;   // of every row taken in alone, where that differs from `expected`
+  Ids input;              // of an encoder-decoder: the target
+  Ids source;             // of an encoder-decoder
+  Output expected;        // of every row, or the pooled one; empty if the case has greedy tokens only
+  Ids greedy;             // goes on after the input; in an encoder-decoder, after the start token
+  Ids start;              // that token
+  Ids segments;           // lengths of pieces, if the case names any
+  Output expected_steps;  // of every row taken in alone, where that differs from `expected`
 };
 
 // Numbers from 0 to below `limit`.
@@ -178,8 +178,8 @@ class Comparison {
     result_.largest = std::max(result_.largest, largest);
     result_.rms = std::max(result_.rms, rms);
     GoldenBound bound = BoundOf(info_.precision, info_.data_dependent);
-    bool within =
-        info_.precision == Precision::kF32 ? beyond <= 0 : rms <= bound.rms && largest <= bound.largest * unit;
+    bool within = info_.precision == Precision::kF32 ? beyond <= 0
+                                                     : rms <= bound.rms && largest <= bound.largest * unit;
     if (!within)
       Problem(Cat(way, ": differs by up to ", largest, ", root mean square ", rms, " of the output's"));
   }

@@ -47,7 +47,8 @@ struct Work {
   std::vector<int32_t> tokens;   // its next rows; at least 1. Ids are within the vocabulary
   std::vector<int32_t> source;   // encoder-decoders: all of it with the first tokens, and empty ever after
   // More rows of this sequence will come in a later pass (a chunk of a prompt). Then tokens() + rows must be
-  // a multiple of kGrid; only decoders of class kExact take it. A pooled head answers only with the last rows.
+  // a multiple of kGrid; only decoders of class kExact take it. A pooled head answers only with the last
+  // rows.
   bool more = false;
   // Which of `tokens` an answer is wanted for, ascending: {n - 1} to go on generating, all of them to score.
   // A pooled head gives one answer, index 0, if this is not empty.
@@ -88,14 +89,15 @@ struct ModelInfo {
   int64_t max_tokens = 0;         // the longest sequence; 0 = no limit of its own
   int64_t max_source_tokens = 0;  // encoder-decoders: the longest source; 0 = no limit of its own
   DecodeClass decode = DecodeClass::kNone;
-  bool data_dependent = false;  // as Attention says, of any layer
+  bool data_dependent = false;      // as Attention says, of any layer
   std::vector<std::string> labels;  // id2label, "LABEL_0" ... where the file names none; classification heads
   bool multi_label = false;         // scores are sigmoids, not a softmax
   std::vector<int32_t> eos_token_ids;
   int32_t bos_token_id = -1, pad_token_id = -1, mask_token_id = -1;  // -1: none
   int32_t decoder_start_token_id = -1;  // encoder-decoders: the first token of every target; -1: not told
   int64_t parameters = 0;
-  int64_t weight_bytes = 0;  // as packed in memory
+  int64_t weight_bytes = 0;     // of products, as packed in memory
+  int64_t embedding_bytes = 0;  // of the tables, read where the file is mapped
   Precision precision = Precision::kF32;
   bool byte_tokens = false;  // config "tokenizer": "bytes": a token is a byte of UTF-8 text
 };

@@ -163,6 +163,7 @@ ModelInfo Describe(const ModelConfig& config, const std::optional<Stack>& encode
   info.decoder_start_token_id = config.decoder_start_token_id;
   info.weight_bytes = (encoder ? encoder->weight_bytes() : 0) + stack.weight_bytes() +
                       (head.weights ? head.weights->bytes() : 0);
+  info.embedding_bytes = (encoder ? encoder->embedding.bytes() : 0) + stack.embedding.bytes();
   info.byte_tokens = config.byte_tokens;
   return info;
 }

@@ -126,7 +126,7 @@ v1::ModelDescription Describe(const ServedModel& model, const v1::LimitsConfig& 
   if (info.decoder_start_token_id >= 0) out.set_decoder_start_token_id(info.decoder_start_token_id);
   out.set_vocab_size(info.vocab_size);
   out.set_parameters(info.parameters);
-  out.set_weight_bytes(info.weight_bytes);
+  out.set_weight_bytes(info.weight_bytes + info.embedding_bytes);
   out.set_precision(std::string(Name(info.precision)));
   out.set_decode_class(std::string(Name(info.decode)));
   out.set_width(info.width);

@@ -19,7 +19,8 @@ namespace {
 // A layer of attention with no weights that matter: its products are given.
 class Layer {
  public:
-  Layer(int heads, int64_t head_dim, bool causal, Precision precision, const Json& options = {{"type", "full"}})
+  Layer(int heads, int64_t head_dim, bool causal, Precision precision,
+        const Json& options = {{"type", "full"}})
       : type_(ActivationType(precision)) {
     const int64_t width = heads * head_dim;
     const std::vector<float> zeros(width * width);
@@ -105,7 +106,8 @@ void Bands(const Limits& limits) {
       const double seconds = LeastSeconds({[&] { layer.Extend(*layer.Start(), 0, kRows, !causal); }})[0];
       const double speed = 2 * layer.Cost(kRows) / seconds;
       table.Row({Cat(kWindow), causal ? "decoder" : "encoder", Cat(Name(precision)), Milliseconds(seconds),
-                 Rate(speed, "OP/s"), Percent(speed / limits.operations_of_one[static_cast<int>(precision)])});
+                 Rate(speed, "OP/s"),
+                 Percent(speed / limits.operations_of_one[static_cast<int>(precision)])});
     }
   }
 }

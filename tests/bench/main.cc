@@ -14,9 +14,14 @@ struct Section {
 };
 
 constexpr Section kSections[] = {
-    {"gemm", heed::GemmSection},     {"attention", heed::AttentionSection}, {"encoder", heed::EncoderSection},
-    {"decode", heed::DecodeSection}, {"streams", heed::StreamsSection},     {"long", heed::LongSection},
+    {"gemm", heed::GemmSection},
+    {"attention", heed::AttentionSection},
+    {"encoder", heed::EncoderSection},
+    {"decode", heed::DecodeSection},
+    {"streams", heed::StreamsSection},
+    {"long", heed::LongSection},
     {"longformer", heed::LongformerSection},
+    {"text", heed::TextSection},
     {"serve", heed::ServeSection},
     {"variants", heed::VariantsSection},
 };

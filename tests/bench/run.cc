@@ -23,12 +23,12 @@ void RunPass(const Model& model, std::vector<Work>& batch, Threads& threads) {
 }
 
 std::unique_ptr<Sequence> AfterPrompt(const Model& model, int64_t n, Threads& threads) {
-  constexpr int64_t kChunk = 2048;
+  const int64_t chunk = model.info().decode == DecodeClass::kExact ? 2048 : n;
   std::unique_ptr<Sequence> sequence = model.Start();
   const std::vector<int32_t> tokens = Tokens(n, model.info().vocab_size);
   int32_t next = 0;
-  for (int64_t at = 0; at < n; at += kChunk) {
-    int64_t count = std::min(kChunk, n - at);
+  for (int64_t at = 0; at < n; at += chunk) {
+    int64_t count = std::min(chunk, n - at);
     std::vector<Work> batch;
     batch.push_back(LastRow(sequence.get(), {tokens.begin() + at, tokens.begin() + at + count}, &next));
     batch[0].more = at + count < n;

@@ -1,5 +1,5 @@
-// What the server adds to the engine: encoders through gRPC with 32 callers beside the engine alone, a lone
-// call back to back and after two seconds of silence, and how long a start takes.
+// What the server adds to the engine: to a lone call, back to back and after two seconds of silence; to 32
+// callers' throughput; and how long a start takes.
 #include <unistd.h>
 
 #include <algorithm>
@@ -41,6 +41,7 @@ class Service {
     auto whole = WithModels(config);
     CHECK(whole.ok()) << whole.status();
     auto server = Server::Listen(*whole, [&](const ModelSpec&) -> absl::StatusOr<LoadedModel> {
+      model_ = random_.model.get();
       return LoadedModel{.model = std::move(random_.model)};
     });
     CHECK(server.ok()) << server.status();
@@ -60,8 +61,11 @@ class Service {
     return Now() - begin;
   }
 
+  const Model& model() const { return *model_; }
+
  private:
   RandomModel random_;
+  const Model* model_ = nullptr;  // the server's
   std::unique_ptr<Server> server_;
   std::unique_ptr<Client> client_;
 };
@@ -118,24 +122,34 @@ void Throughput(Threads& threads) {
   }
 }
 
+// One call at a time and the engine alone with the same model in turn, `rounds` times, `pause` before each.
+struct Lone {
+  Lone(const Service& service, Threads& threads, int rounds, std::chrono::milliseconds pause) {
+    for (int i = 0; i < rounds; ++i) {
+      std::this_thread::sleep_for(pause);
+      const double begin = Now();
+      RunAll(service.model(), {kTokens}, threads);
+      engine.push_back(Now() - begin);
+      std::this_thread::sleep_for(pause);
+      call.push_back(service.Call(kTokens));
+    }
+  }
+  static constexpr int64_t kTokens = 32;
+  std::vector<double> engine, call;  // seconds
+};
+
 void LoneCalls() {
-  constexpr int64_t kTokens = 32;
-  Table table({"MiniLM-L6, 32 tokens", "threads", "engine", "call, back to back", "call every 2 s",
-               "the server adds"});
+  Table table({"MiniLM-L6, 32 tokens  ", "threads", "engine", "call", "the server adds"});
   for (int count : {1, 2}) {
     Threads threads(count);
-    RandomModel model = MakeRandomModel(MiniLm(), Precision::kBf16);
-    double engine = LeastSeconds({[&] { RunAll(*model, {kTokens}, threads); }})[0];
     Service service(MiniLm(), Precision::kBf16, count);
-    std::vector<double> hot, quiet;
-    for (int i = 0; i < 400; ++i) hot.push_back(service.Call(kTokens));
-    for (int i = 0; i < 8; ++i) {
-      std::this_thread::sleep_for(std::chrono::seconds(2));
-      quiet.push_back(service.Call(kTokens));
+    Lone(service, threads, 100, {});
+    for (const auto& [name, rounds, pause] :
+         {std::tuple{"back to back", 500, 0}, {"one every 2 s", 15, 2000}}) {
+      Lone lone(service, threads, rounds, std::chrono::milliseconds(pause));
+      const double engine = Median(lone.engine), call = Median(lone.call);
+      table.Row({name, Cat(count), Milliseconds(engine), Milliseconds(call), Milliseconds(call - engine)});
     }
-    hot.erase(hot.begin(), hot.begin() + 100);
-    table.Row({"bf16", Cat(count), Milliseconds(engine), Milliseconds(Median(hot)),
-               Milliseconds(Median(quiet)), Milliseconds(Median(hot) - engine)});
   }
 }
 

@@ -172,11 +172,11 @@ void Lengths(Threads& threads, Precision precision) {
   for (const std::string& growth : growths) std::printf("  %s\n", growth.c_str());
 }
 
-// Takes in rows in chunks up to a position.
+// Takes in rows up to a position, in chunks where the model takes a prompt in chunks.
 void ReadTo(const Model& model, Sequence& sequence, int64_t position, Threads& threads) {
-  constexpr int64_t kChunk = 16 * kGrid;
+  const int64_t chunk = model.info().decode == DecodeClass::kExact ? 16 * kGrid : position;
   while (sequence.tokens() < position) {
-    const int64_t to = std::min(position, sequence.tokens() / kGrid * kGrid + kChunk);
+    const int64_t to = std::min(position, sequence.tokens() / kGrid * kGrid + chunk);
     std::vector<Work> works{{.sequence = &sequence, .tokens = Tokens(to - sequence.tokens(), 256)}};
     works[0].more = to < position;
     RunPass(model, works, threads);

@@ -72,9 +72,7 @@ class RealModelTest : public testing::TestWithParam<const char*> {
   Turns turns_{&threads_};
 };
 
-TEST_P(RealModelTest, AnswersDoNotDependOnTheCompany) {
-  ExpectTheSameInAnyCompany();
-}
+TEST_P(RealModelTest, AnswersDoNotDependOnTheCompany) { ExpectTheSameInAnyCompany(); }
 
 TEST_P(RealModelTest, NorDoThoseOfAModelThatReadsItsPromptWhole) {
   const Json lsh = {{"type", "lsh"}, {"chunk_length", 16}, {"num_hashes", 2}, {"num_buckets", 8}};

@@ -41,12 +41,8 @@ class Layer {
   }
   absl::StatusOr<std::unique_ptr<Attention>> New(const Json& options, const WeightScope& scope,
                                                  Place place) const {
-    AttentionSetting setting{example_.width,
-                             example_.num_heads,
-                             place == Place::kDecoder,
-                             place == Place::kCross,
-                             precision_,
-                             "config.json: layers[0].attention"};
+    AttentionSetting setting{example_.width,         example_.num_heads, place == Place::kDecoder,
+                             place == Place::kCross, precision_,         "config.json: layers[0].attention"};
     JsonFields fields(options, setting.where);
     return NewAttention(setting, fields, scope);
   }

@@ -22,7 +22,10 @@ using Counts = std::vector<std::map<int64_t, int>>;
 
 struct Definition {
   explicit Definition(const Layer& layer)
-      : layer(layer), o(layer.options()), heads(layer.example().num_heads), dim(layer.example().width / heads) {
+      : layer(layer),
+        o(layer.options()),
+        heads(layer.example().num_heads),
+        dim(layer.example().width / heads) {
     chunk = o["chunk_length"];
     before = o.value("chunks_before", 1);
     after = o.value("chunks_after", 0);
@@ -92,7 +95,8 @@ struct Definition {
     return counts;
   }
 
-  std::vector<double> Row(const Passage& passage, const std::vector<Counts>& counts, int64_t i, int head) const {
+  std::vector<double> Row(const Passage& passage, const std::vector<Counts>& counts, int64_t i,
+                          int head) const {
     std::vector<double> result(dim);
     double total = 0;
     for (const Counts& round : counts) {
@@ -168,7 +172,8 @@ TEST(Lsh, SaysWhetherItsStepsAreItsWhole) {
     return Layer(Hashed(options, place), Precision::kF32).attention().decode();
   };
   const std::string plain = R"({"chunk_length": 8, "num_hashes": 2, "num_buckets": 8})",
-                    strict = R"({"chunk_length": 8, "num_hashes": 2, "num_buckets": 8, "strict_causal": true})";
+                    strict =
+                        R"({"chunk_length": 8, "num_hashes": 2, "num_buckets": 8, "strict_causal": true})";
   EXPECT_EQ(decode(plain, Place::kDecoder), DecodeClass::kApproximate);
   EXPECT_EQ(decode(strict, Place::kDecoder), DecodeClass::kExact);
   EXPECT_EQ(decode(plain, Place::kEncoder), DecodeClass::kNone);
@@ -184,7 +189,9 @@ TEST(Lsh, RefusesWhatCannotBe) {
       {Place::kDecoder, R"({"num_hashes": 2, "num_buckets": 8})", {"layers[0].attention", "chunk_length"}},
       {Place::kDecoder, R"({"chunk_length": 8, "num_buckets": 8})", {"num_hashes"}},
       {Place::kDecoder, R"({"chunk_length": 8, "num_hashes": 2})", {"num_buckets", "null"}},
-      {Place::kDecoder, R"({"chunk_length": 8, "num_hashes": 2, "num_buckets": 7})", {"num_buckets", "7", "even"}},
+      {Place::kDecoder,
+       R"({"chunk_length": 8, "num_hashes": 2, "num_buckets": 7})",
+       {"num_buckets", "7", "even"}},
       {Place::kDecoder, R"({"chunk_length": 8, "num_hashes": 2, "num_buckets": []})", {"num_buckets", "[]"}},
       {Place::kDecoder,
        R"({"chunk_length": 8, "num_hashes": 2, "num_buckets": [1024, 1024, 2]})",

@@ -42,7 +42,8 @@ struct Definition {
       if (!Sees(i, j, head)) continue;
       double score = 0;
       for (int64_t t = 0; t < dim; ++t) {
-        score += passage.product(first).At(i, head * dim + t) * passage.product(first + 1).At(j, head * dim + t);
+        score +=
+            passage.product(first).At(i, head * dim + t) * passage.product(first + 1).At(j, head * dim + t);
       }
       const double p = std::exp(score / std::sqrt(static_cast<double>(dim)));
       sum += p;
@@ -82,8 +83,8 @@ TEST(SlidingWindow, IsTheDefinitionWithEveryOption) {
 // A tile of 64 rows sees window + 63 keys, which touch at most so many pieces and blocks.
 TEST(SlidingWindow, ComputesNoMoreBlocksThanTheBandHas) {
   constexpr int64_t kTokens = 8192, kTile = 64, kPiece = 32, kBlock = 256;
-  for (const auto& [options, place, seen] :
-       {std::tuple{R"({"window": 512})", Place::kDecoder, 512}, {R"({"window": 512})", Place::kEncoder, 513}}) {
+  for (const auto& [options, place, seen] : {std::tuple{R"({"window": 512})", Place::kDecoder, 512},
+                                             {R"({"window": 512})", Place::kEncoder, 513}}) {
     const Layer layer(Band(options, place), Precision::kF32);
     const int64_t before = MicroKernel::Calls();
     Whole(layer, kTokens);

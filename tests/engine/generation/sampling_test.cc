@@ -1,7 +1,5 @@
 #include "engine/generation/sampling.h"
 
-#include <time.h>
-
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -287,40 +285,6 @@ TEST(SamplingOptions, IdsAndCountsAreRefusedOutsideTheirRange) {
             "sampling.logit_bias[1]: 7.17465e-43 is not a plain number");
   EXPECT_EQ(Refusal({.logit_bias = std::vector<std::pair<int32_t, float>>(1025, {0, 1})}),
             "sampling.logit_bias: 1025 entries are above 1024");
-}
-
-// What this thread has computed, whoever else uses the machine.
-double ThreadSeconds() {
-  timespec time;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
-}
-
-// HEED_SHOW_TIMES=1 shows what a token costs; asserted is only that nothing is far from linear.
-TEST(Sampler, TakesLittleTimeOverALargeVocabulary) {
-  const std::vector<float> row = RandomRow(49'152, 1);
-  const std::pair<const char*, SamplingOptions> cases[] = {
-      {"greedy", {.temperature = 0}},
-      {"plain", {}},
-      {"top-k 50", {.top_k = 50}},
-      {"top-k 20000", {.top_k = 20'000}},
-      {"top-p 0.9", {.top_p = 0.9}},
-      {"top-k 50, top-p 0.9", {.temperature = 0.8, .top_k = 50, .top_p = 0.9}},
-      {"penalties, top-k 50, top-p 0.9", {.repetition_penalty = 1.1, .top_k = 50, .top_p = 0.9}},
-      {"min-p 0.05", {.min_p = 0.05}},
-      {"typical-p 0.9", {.typical_p = 0.9}},
-      {"top-k 50, 20 logprobs", {.top_k = 50, .top_logprobs = 20}}};
-  for (const auto& [name, options] : cases) {
-    Sampler sampler(options, {}, {}, 0);
-    double best = 1e9;
-    for (int i = 0; i < 30; ++i) {
-      const double start = ThreadSeconds();
-      ASSERT_TRUE(sampler.Next(row).ok());
-      best = std::min(best, ThreadSeconds() - start);
-    }
-    EXPECT_LT(best, 0.5) << name;
-    if (getenv("HEED_SHOW_TIMES") != nullptr) std::printf("%-32s %.0f us\n", name, 1e6 * best);
-  }
 }
 
 }  // namespace
