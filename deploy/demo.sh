@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The demonstration: a server with the shipped models on ports of its own choice, sentences classified, a text
-# streamed, and what that moved in the metrics. The arguments are the command that is `heed`: ./dev demo and ./dev image
+# The demonstration: a server with the shipped models on ports of its own choice, sentences classified, words
+# translated to their sounds, a text streamed, and what that moved in the metrics. The arguments are the command that is `heed`: ./dev demo and ./dev image
 # call this.
 set -euo pipefail
 
@@ -38,6 +38,10 @@ heading "heed classify --model=polarity"
   "A warm, funny and beautifully acted film." \
   "The plot is a mess and the jokes fall flat." \
   "It takes its time, and every minute of it is worth having."
+
+heading "heed generate --model=g2p --beams=4"
+"$@" generate "$to" --model=g2p --beams=4 "thorough"
+"$@" generate "$to" --model=g2p --beams=4 "transformer"
 
 heading "heed generate --model=shakespeare"
 "$@" generate "$to" --model=shakespeare --max_tokens=300 --seed=1 --temperature=0.7 "KING RICHARD:
