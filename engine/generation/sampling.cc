@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -23,37 +22,27 @@ constexpr double kLargest =
 constexpr size_t kMaxBiases = 1024;
 constexpr int32_t kMaxTopLogprobs = 20;
 
-// The tokens that are not removed, in the order of their ids; at least one.
-struct Candidates {
-  std::vector<int32_t> ids;
-  std::vector<double> x;  // logits, scaled
-  std::vector<double> p;  // shares of what was left at the last Softmax()
-
-  size_t size() const { return ids.size(); }
-
-  // Removes all i but those with keep(i).
-  template <typename Keep>
-  void Filter(Keep keep) {
-    size_t kept = 0;
-    for (size_t i = 0; i < size(); ++i) {
-      if (!keep(i)) continue;
-      ids[kept] = ids[i];
-      x[kept++] = x[i];
-    }
-    ids.resize(kept);
-    x.resize(kept);
-  }
+// A token that is not removed.
+struct Candidate {
+  int32_t id;
+  double x;        // its logit, scaled
+  double p = 0;    // its share of what is left
+  double key = 0;  // what a filter orders it by, of equal keys the lower id first
+  bool operator<(const Candidate& other) const { return std::pair(key, id) < std::pair(other.key, other.id); }
 };
+using Candidates = std::vector<Candidate>;  // in the order of their ids; never empty
+
+bool LowerId(const Candidate& a, const Candidate& b) { return a.id < b.id; }
 
 // Sets p; returns the logarithm of the sum that it divides by.
 double Softmax(Candidates& candidates) {
-  auto& [ids, x, p] = candidates;
-  const double largest = *std::ranges::max_element(x);
-  p.resize(x.size());
-  for (size_t i = 0; i < x.size(); ++i) p[i] = x[i] - largest;
-  Exp(p.data(), std::ssize(p));
-  const double sum = std::accumulate(p.begin(), p.end(), 0.0);
-  for (double& share : p) share /= sum;
+  double largest = -kInfinity, sum = 0;
+  for (const Candidate& c : candidates) largest = std::max(largest, c.x);
+  std::vector<double> terms(candidates.size());
+  for (size_t i = 0; i < terms.size(); ++i) terms[i] = candidates[i].x - largest;
+  Exp(terms.data(), std::ssize(terms));
+  for (double term : terms) sum += term;
+  for (size_t i = 0; i < terms.size(); ++i) candidates[i].p = terms[i] / sum;
   return largest + std::log(sum);
 }
 
@@ -76,47 +65,38 @@ double KthLargest(const std::vector<double>& numbers, size_t k) {
   return kth;
 }
 
-// A candidate in a filter's order: of equal keys the lower id first.
-struct Ranked {
-  double key;
-  int32_t id;
-  double p;
-  bool operator<(const Ranked& other) const { return std::pair(key, id) < std::pair(other.key, other.id); }
-};
-
-// Goes through them, the least first, until their sum of p reaches `mass`: the last one.
-Ranked LastUntil(std::vector<Ranked> ranked, double mass) {
-  const auto greater = [](const Ranked& a, const Ranked& b) { return b < a; };
-  std::make_heap(ranked.begin(), ranked.end(), greater);
+// Goes through the candidates, the least first, until their sum of p reaches `mass`: the last one. Leaves a
+// heap.
+Candidate LastUntil(Candidates& candidates, double mass) {
+  const auto greater = [](const Candidate& a, const Candidate& b) { return b < a; };
+  std::make_heap(candidates.begin(), candidates.end(), greater);
   double sum = 0;
-  auto rest = ranked.end();
+  auto rest = candidates.end();
   do {
-    std::pop_heap(ranked.begin(), rest--, greater);
+    std::pop_heap(candidates.begin(), rest--, greater);
     sum += rest->p;
     // The definition's sum before the next: with it, and taken off again.
-  } while (rest != ranked.begin() && (sum + ranked[0].p) - ranked[0].p < mass);
+  } while (rest != candidates.begin() && (sum + candidates[0].p) - candidates[0].p < mass);
   return *rest;
 }
 
 void TypicalP(Candidates& candidates, double mass) {
   const double log_sum = Softmax(candidates);
-  const auto& [ids, x, p] = candidates;
   double entropy = 0;
-  for (size_t i = 0; i < x.size(); ++i) entropy -= p[i] > 0 ? p[i] * (x[i] - log_sum) : 0;
-  const auto key = [&](size_t i) { return std::abs(log_sum - x[i] - entropy); };
-  std::vector<Ranked> ranked;
-  for (size_t i = 0; i < x.size(); ++i) ranked.push_back({key(i), ids[i], p[i]});
-  const Ranked last = LastUntil(std::move(ranked), mass);
-  candidates.Filter([&](size_t i) { return key(i) <= last.key; });
+  for (const Candidate& c : candidates) entropy -= c.p > 0 ? c.p * (c.x - log_sum) : 0;
+  for (Candidate& c : candidates) c.key = std::abs(log_sum - c.x - entropy);
+  const Candidate last = LastUntil(candidates, mass);
+  std::erase_if(candidates, [&](const Candidate& c) { return c.key > last.key; });
+  std::sort(candidates.begin(), candidates.end(), LowerId);
 }
 
-// Such that the tokens with at least this share have more than `mass` together: a power of two, the largest.
-double SufficientShare(const std::vector<double>& shares, double mass) {
+// A share such that the tokens with at least this much have more than `mass` together: a power of two, the
+// largest.
+double SufficientShare(const Candidates& candidates, double mass) {
   constexpr int kPowers = 64;
   std::array<double, kPowers> sums{};  // of the shares of 2^-i to 2 * 2^-i
-  for (double share : shares) {
-    const int power = 1023 - static_cast<int>(std::bit_cast<uint64_t>(share) >> 52);  // of a normal number
-    if (power < kPowers) sums[power] += share;
+  for (const Candidate& c : candidates) {
+    if (c.p >= 0x1p-63) sums[-std::ilogb(c.p)] += c.p;
   }
   double sum = -1e-9;  // to be safe from rounding
   for (int i = 0; i < kPowers; ++i) {
@@ -126,24 +106,21 @@ double SufficientShare(const std::vector<double>& shares, double mass) {
   return 0;
 }
 
-// What may be among the first is a small part of a vocabulary: only that is put in order.
 void TopP(Candidates& candidates, double mass) {
   Softmax(candidates);
-  const auto& [ids, x, p] = candidates;
-  const double share = SufficientShare(p, mass);
-  std::vector<Ranked> ranked;
-  for (size_t i = 0; i < p.size(); ++i) {
-    if (p[i] >= share) ranked.push_back({-p[i], ids[i], p[i]});
-  }
-  const Ranked last = LastUntil(std::move(ranked), mass);
-  candidates.Filter([&](size_t i) { return !(last < Ranked{-p[i], ids[i], p[i]}); });
+  const double share = SufficientShare(candidates, mass);
+  std::erase_if(candidates, [&](const Candidate& c) { return c.p < share; });
+  for (Candidate& c : candidates) c.key = -c.p;
+  const Candidate last = LastUntil(candidates, mass);
+  std::erase_if(candidates, [&](const Candidate& c) { return last < c; });
+  std::sort(candidates.begin(), candidates.end(), LowerId);
 }
 
 void MinP(Candidates& candidates, double share) {
   Softmax(candidates);
-  const auto& p = candidates.p;
-  const double largest = *std::ranges::max_element(p);
-  candidates.Filter([&](size_t i) { return p[i] >= share * largest; });
+  double largest = 0;
+  for (const Candidate& c : candidates) largest = std::max(largest, c.p);
+  std::erase_if(candidates, [&](const Candidate& c) { return c.p < share * largest; });
 }
 
 absl::Status NoTokenLeft() { return absl::FailedPreconditionError("sampling: no token is left"); }
@@ -155,9 +132,11 @@ absl::StatusOr<Candidates> Distribution(std::vector<double> x, const SamplingOpt
   for (double& number : x) number = (number - largest) / options.temperature;
   const bool some = options.top_k > 0 && options.top_k < std::ssize(x);
   const double least = some ? KthLargest(x, options.top_k) : -kInfinity;
-  Candidates candidates{.ids = std::vector<int32_t>(x.size()), .x = std::move(x), .p = {}};
-  std::iota(candidates.ids.begin(), candidates.ids.end(), 0);
-  candidates.Filter([&](size_t i) { return candidates.x[i] >= least && candidates.x[i] > -kInfinity; });
+  Candidates candidates;
+  candidates.reserve(some ? options.top_k : x.size());
+  for (size_t i = 0; i < x.size(); ++i) {
+    if (x[i] >= least && x[i] > -kInfinity) candidates.push_back({static_cast<int32_t>(i), x[i]});
+  }
   if (options.typical_p < 1) TypicalP(candidates, options.typical_p);
   if (options.top_p < 1) TopP(candidates, options.top_p);
   if (options.min_p > 0) MinP(candidates, options.min_p);
@@ -167,13 +146,12 @@ absl::StatusOr<Candidates> Distribution(std::vector<double> x, const SamplingOpt
 
 // The candidate at `uniform` of the way through their shares.
 int32_t Draw(const Candidates& candidates, double uniform) {
-  const auto& p = candidates.p;
-  size_t last = 0;
-  for (size_t i = 0; i < p.size() && uniform >= 0; ++i) {
-    uniform -= p[i];
-    if (p[i] > 0) last = i;  // the very last: where rounding made the shares a little less than 1
+  for (const Candidate& c : candidates) {
+    uniform -= c.p;
+    if (uniform < 0 && c.p > 0) return c.id;
   }
-  return candidates.ids[last];
+  // Rounding: the shares came to a little less than 1.
+  return std::find_if(candidates.rbegin(), candidates.rend(), [](const Candidate& c) { return c.p > 0; })->id;
 }
 
 // Whatever was removed may be -infinity; nothing else may be.
@@ -327,7 +305,7 @@ absl::StatusOr<std::vector<double>> Sampler::Probabilities(std::span<const float
     probabilities[token] = 1;
   } else {
     ASSIGN_OR_RETURN(const Candidates candidates, Distribution(Penalised(logits), options_));
-    for (size_t i = 0; i < candidates.size(); ++i) probabilities[candidates.ids[i]] = candidates.p[i];
+    for (const Candidate& c : candidates) probabilities[c.id] = c.p;
   }
   return probabilities;
 }

@@ -417,13 +417,11 @@ TEST(Requests, ForAModelThatFailedToLoadAreRefused) {  // R13
   World world({{"m", [] { return absl::InvalidArgumentError("broken"); }}},
               [](v1::ServerConfig& config) { config.set_strict(false); });
   ASSERT_TRUE(world.server().Load().ok());
-  EXPECT_EQ(Classify(world,
-                     [](auto& request) {
-                       request.mutable_target()->set_model("m");
-                       request.add_inputs()->set_text("fine");
-                     })
-                .error_code(),
-            grpc::FAILED_PRECONDITION);
+  const grpc::Status status = Classify(world, [](auto& request) {
+    request.mutable_target()->set_model("m");
+    request.add_inputs()->set_text("fine");
+  });
+  EXPECT_EQ(status.error_code(), grpc::FAILED_PRECONDITION) << status.error_message();
 }
 
 TEST(Requests, WhoseModelGivesNanFailAlone) {  // R15
