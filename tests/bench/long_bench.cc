@@ -20,9 +20,10 @@ void LongSection(Threads& threads, const Limits& limits) {
     const double before = MemoryMib("VmRSS");
     std::unique_ptr<Sequence> sequence;
     double seconds = LeastSeconds({[&] {
-      sequence.reset();
-      sequence = AfterPrompt(*model, kTokens, threads);
-    }})[0];
+                                    sequence.reset();
+                                    sequence = AfterPrompt(*model, kTokens, threads);
+                                  }},
+                                  /*seconds=*/0, /*rounds=*/1)[0];
     int32_t next = 1;
     double step = LeastSeconds({[&] {
       std::vector<Work> works;

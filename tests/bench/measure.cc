@@ -134,10 +134,11 @@ void Print(const Limits& limits) {
               Rate(limits.read_bytes_of_one, "B/s").c_str());
 }
 
-std::vector<double> LeastSeconds(const std::vector<std::function<void()>>& functions, double seconds) {
+std::vector<double> LeastSeconds(const std::vector<std::function<void()>>& functions, double seconds,
+                                 int rounds) {
   std::vector<double> least(functions.size(), 1e9);
   const auto start = Clock::now();
-  for (int round = 0; round < 3 || SecondsSince(start) < seconds * functions.size(); ++round) {
+  for (int round = 0; round < rounds || SecondsSince(start) < seconds * functions.size(); ++round) {
     for (size_t i = 0; i < functions.size(); ++i) {
       const auto begin = Clock::now();
       functions[i]();

@@ -32,8 +32,9 @@ Limits MeasureLimits(Threads& threads);
 void Print(const Limits& limits);
 
 // The least time of one call of each function: they take turns, so that a slow minute of the machine hits all
-// alike. At least three rounds, and rounds until `seconds` a function are spent.
-std::vector<double> LeastSeconds(const std::vector<std::function<void()>>& functions, double seconds = 0.2);
+// alike. At least so many rounds, and rounds until `seconds` a function are spent.
+std::vector<double> LeastSeconds(const std::vector<std::function<void()>>& functions, double seconds = 0.2,
+                                 int rounds = 3);
 
 // Of /proc/self/status, in MiB: "VmRSS" now, "VmHWM" the most since ResetPeakMemory().
 double MemoryMib(const std::string& field);
