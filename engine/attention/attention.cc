@@ -54,12 +54,30 @@ absl::StatusOr<std::unique_ptr<Attention>> NewAttention(const AttentionSetting& 
   return Invalid(fields.where(), ".type: \"", type, "\" is none of ", known);
 }
 
+int64_t HeadDim(const AttentionSetting& setting, JsonFields& fields) {
+  if (setting.width % setting.num_heads != 0) {
+    fields.Fail(Cat("hidden_size ", setting.width, " is not divisible by ", setting.num_heads, " heads"));
+  }
+  return setting.width / setting.num_heads;
+}
+
 absl::StatusOr<Product> LoadProduct(const WeightScope& scope, std::string_view name, int64_t out,
                                     int64_t in) {
   Product product{std::string(name)};
   ASSIGN_OR_RETURN(product.weight, (scope / name).Get("weight", {out, in}));
   ASSIGN_OR_RETURN(product.bias, (scope / name).Optional("bias", {out}));
   return product;
+}
+
+absl::StatusOr<std::vector<Product>> LoadProducts(const WeightScope& scope,
+                                                  const std::vector<std::string_view>& names,
+                                                  const AttentionSetting& setting) {
+  std::vector<Product> products;
+  for (std::string_view name : names) {
+    ASSIGN_OR_RETURN(Product product, LoadProduct(scope, name, setting.width, setting.width));
+    products.push_back(std::move(product));
+  }
+  return products;
 }
 
 }  // namespace heed

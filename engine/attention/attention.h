@@ -127,8 +127,15 @@ absl::StatusOr<std::unique_ptr<Attention>> NewAttention(const AttentionSetting& 
 // The types of variants.def, in its order.
 std::vector<std::string_view> AttentionTypes();
 
-// The product `name` of shape [out, in] with its bias where the file has one; for variants' factories.
+// For variants' factories:
+// hidden_size / num_heads; where that is no whole number, the fields fail.
+int64_t HeadDim(const AttentionSetting& setting, JsonFields& fields);
+// The product `name` of shape [out, in] with its bias where the file has one.
 absl::StatusOr<Product> LoadProduct(const WeightScope& scope, std::string_view name, int64_t out, int64_t in);
+// Several, each [hidden_size, hidden_size].
+absl::StatusOr<std::vector<Product>> LoadProducts(const WeightScope& scope,
+                                                  const std::vector<std::string_view>& names,
+                                                  const AttentionSetting& setting);
 
 }  // namespace heed
 

@@ -8,13 +8,10 @@ namespace heed {
 
 absl::StatusOr<std::unique_ptr<Attention>> NewFullAttention(const AttentionSetting& setting,
                                                             JsonFields& fields, const WeightScope& scope) {
-  if (setting.width % setting.num_heads != 0) {
-    fields.Fail(Cat("hidden_size ", setting.width, " is not divisible by ", setting.num_heads, " heads"));
-  }
-  RETURN_IF_ERROR(fields.Finish());
   DotProductOptions options;
   options.heads = options.key_value_heads = setting.num_heads;
-  options.head_dim = setting.width / setting.num_heads;
+  options.head_dim = HeadDim(setting, fields);
+  RETURN_IF_ERROR(fields.Finish());
   options.scale = 1 / std::sqrt(static_cast<double>(options.head_dim));
   options.causal = setting.causal && !setting.cross;
   return NewDotProductAttention(setting, std::move(options), scope);

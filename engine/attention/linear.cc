@@ -88,23 +88,13 @@ int64_t LinearAttention::StateBytes(int64_t) const {
 
 absl::StatusOr<std::unique_ptr<Attention>> NewLinearAttention(const AttentionSetting& setting,
                                                               JsonFields& fields, const WeightScope& scope) {
-  if (setting.width % setting.num_heads != 0) {
-    fields.Fail(Cat("hidden_size ", setting.width, " is not divisible by ", setting.num_heads, " heads"));
-  }
   LinearScan::Options options;
+  options.head_dim = options.features = HeadDim(setting, fields);
   options.eps = fields.Number("eps", 1e-6, 0, 1);
   RETURN_IF_ERROR(fields.Finish());
-  options.head_dim = options.features = setting.width / setting.num_heads;
   options.feature_map = EluPlusOne;
-  std::vector<Product> products(3);
-  for (int i = 0; i < 3; ++i) {
-    ASSIGN_OR_RETURN(products[i], LoadProduct(scope,
-                                              i == 0   ? "q"
-                                              : i == 1 ? "k"
-                                                       : "v",
-                                              setting.width, setting.width));
-    products[i].of_source = setting.cross && i > 0;
-  }
+  ASSIGN_OR_RETURN(std::vector<Product> products, LoadProducts(scope, {"q", "k", "v"}, setting));
+  products[1].of_source = products[2].of_source = setting.cross;
   LinearScan scan(ActivationType(setting.precision), std::move(options));
   return std::make_unique<LinearAttention>(setting, std::move(scan), std::move(products));
 }

@@ -556,7 +556,7 @@ std::vector<int64_t> ReadFactors(JsonFields& fields) {
 absl::StatusOr<Options> ReadOptions(const AttentionSetting& setting, JsonFields& fields) {
   Options options;
   options.heads = setting.num_heads;
-  options.head_dim = setting.width / setting.num_heads;
+  options.head_dim = HeadDim(setting, fields);
   options.causal = setting.causal;
   options.strict = fields.Bool("strict_causal", false);
   options.chunk = fields.RequiredInt("chunk_length", 1, kMostChunk);
@@ -564,9 +564,6 @@ absl::StatusOr<Options> ReadOptions(const AttentionSetting& setting, JsonFields&
   options.after = fields.Int("chunks_after", 0, 0, kMostChunks);
   options.rounds = fields.RequiredInt("num_hashes", 1, kMostRounds);
   options.factors = ReadFactors(fields);
-  if (setting.width % setting.num_heads != 0) {
-    fields.Fail(Cat("hidden_size ", setting.width, " is not divisible by ", setting.num_heads, " heads"));
-  }
   if (setting.cross) fields.Fail("queries are keys here: cross-attention has others");
   if (setting.causal && options.after > 0) {
     fields.Fail(Cat("chunks_after: ", options.after, " chunks of later tokens in a decoder"));
@@ -581,12 +578,11 @@ absl::StatusOr<Options> ReadOptions(const AttentionSetting& setting, JsonFields&
 absl::StatusOr<std::unique_ptr<Attention>> NewLshAttention(const AttentionSetting& setting,
                                                            JsonFields& fields, const WeightScope& scope) {
   ASSIGN_OR_RETURN(Options options, ReadOptions(setting, fields));
-  ASSIGN_OR_RETURN(Product q, LoadProduct(scope, "q", setting.width, setting.width));
-  ASSIGN_OR_RETURN(Product v, LoadProduct(scope, "v", setting.width, setting.width));
+  ASSIGN_OR_RETURN(std::vector<Product> products, LoadProducts(scope, {"q", "v"}, setting));
   ASSIGN_OR_RETURN(
       std::vector<float> rotations,
       scope.Floats("rotations", {options.heads, options.head_dim, options.rounds, options.directions()}));
-  return std::make_unique<LshAttention>(setting, std::move(options), std::vector<Product>{q, v}, rotations);
+  return std::make_unique<LshAttention>(setting, std::move(options), std::move(products), rotations);
 }
 
 }  // namespace heed

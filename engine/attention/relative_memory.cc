@@ -245,7 +245,7 @@ absl::StatusOr<std::unique_ptr<Attention>> NewRelativeMemoryAttention(const Atte
                                                                       const WeightScope& scope) {
   Options options;
   options.heads = setting.num_heads;
-  options.head_dim = setting.width / setting.num_heads;
+  options.head_dim = HeadDim(setting, fields);
   options.scale = 1 / std::sqrt(static_cast<double>(options.head_dim));
   options.memory = fields.RequiredInt("memory", 1, kMostMemory);
   options.clamp = fields.Int("clamp_length", kMostMemory, 1, kMostMemory);
@@ -254,18 +254,11 @@ absl::StatusOr<std::unique_ptr<Attention>> NewRelativeMemoryAttention(const Atte
   }
   if (!setting.causal || setting.cross)
     fields.Fail("a memory looks back: this attention is for decoders only");
-  if (setting.width % setting.num_heads != 0) {
-    fields.Fail(Cat("hidden_size ", setting.width, " is not divisible by ", setting.num_heads, " heads"));
-  }
   if (setting.width % 2 != 0) {
     fields.Fail(Cat("hidden_size ", setting.width, " is odd, and relative positions are sines and cosines"));
   }
   RETURN_IF_ERROR(fields.Finish());
-  std::vector<Product> products;
-  for (const char* name : {"q", "k", "v"}) {
-    ASSIGN_OR_RETURN(Product product, LoadProduct(scope, name, setting.width, setting.width));
-    products.push_back(std::move(product));
-  }
+  ASSIGN_OR_RETURN(std::vector<Product> products, LoadProducts(scope, {"q", "k", "v"}, setting));
   ASSIGN_OR_RETURN(Product r, LoadProduct(scope, "r", setting.width, setting.width));
   ASSIGN_OR_RETURN(options.u, scope.Floats("pos_bias_u", {options.heads, options.head_dim}));
   ASSIGN_OR_RETURN(options.v, scope.Floats("pos_bias_v", {options.heads, options.head_dim}));

@@ -300,14 +300,11 @@ std::vector<int64_t> ReadGlobalTokens(JsonFields& fields) {
 absl::StatusOr<Options> ReadOptions(const AttentionSetting& setting, JsonFields& fields) {
   Options options;
   options.heads = setting.num_heads;
-  options.head_dim = setting.width / setting.num_heads;
+  options.head_dim = HeadDim(setting, fields);
   options.causal = setting.causal;
   options.window = fields.RequiredInt("window", setting.causal ? 1 : 0, kFar);
   options.dilations = ReadDilations(fields, setting.num_heads);
   options.global_tokens = ReadGlobalTokens(fields);
-  if (setting.width % setting.num_heads != 0) {
-    fields.Fail(Cat("hidden_size ", setting.width, " is not divisible by ", setting.num_heads, " heads"));
-  }
   if (!setting.causal && options.window % 2 != 0) {
     fields.Fail(Cat("window: ", options.window, " is odd; an encoder sees half of it to either side"));
   }
@@ -325,12 +322,9 @@ absl::StatusOr<std::unique_ptr<Attention>> NewSlidingWindowAttention(const Atten
                                                                      JsonFields& fields,
                                                                      const WeightScope& scope) {
   ASSIGN_OR_RETURN(Options options, ReadOptions(setting, fields));
-  std::vector<Product> products;
-  for (const char* name : {"q", "k", "v", "q_global", "k_global", "v_global"}) {
-    if (products.size() == kGlobalQ && options.global_tokens.empty()) break;
-    ASSIGN_OR_RETURN(Product product, LoadProduct(scope, name, setting.width, setting.width));
-    products.push_back(std::move(product));
-  }
+  std::vector<std::string_view> names = {"q", "k", "v"};
+  if (!options.global_tokens.empty()) names.insert(names.end(), {"q_global", "k_global", "v_global"});
+  ASSIGN_OR_RETURN(std::vector<Product> products, LoadProducts(scope, names, setting));
   return std::make_unique<SlidingWindowAttention>(setting, std::move(options), std::move(products));
 }
 

@@ -195,11 +195,9 @@ void ReadFactors(JsonFields& fields, SynthesizerOptions& options) {
 
 absl::StatusOr<SynthesizerOptions> ReadOptions(const AttentionSetting& setting, JsonFields& fields) {
   if (setting.cross) fields.Fail("a synthesizer has no keys of another sequence; it is self-attention only");
-  if (setting.width % setting.num_heads != 0)
-    fields.Fail(Cat("hidden_size ", setting.width, " is not divisible by ", setting.num_heads, " heads"));
   SynthesizerOptions options;
   options.heads = setting.num_heads;
-  options.head_dim = setting.width / setting.num_heads;
+  options.head_dim = HeadDim(setting, fields);
   options.causal = setting.causal;
   options.n_max = fields.RequiredInt("n_max", 1, kMostPositions);
   if (!fields.Has("form")) fields.Fail("form is missing");
@@ -344,14 +342,10 @@ absl::StatusOr<std::unique_ptr<Attention>> NewSynthesizerAttention(const Attenti
                                                                    JsonFields& fields,
                                                                    const WeightScope& scope) {
   ASSIGN_OR_RETURN(SynthesizerOptions options, ReadOptions(setting, fields));
-  std::vector<std::string> names = {"v"};
+  std::vector<std::string_view> names = {"v"};
   if (options.reads_dense()) names.push_back("dense1");
   if (options.Has("dot_product")) names.insert(names.end(), {"q", "k"});
-  std::vector<Product> products;
-  for (const std::string& name : names) {
-    ASSIGN_OR_RETURN(Product product, LoadProduct(scope, name, setting.width, setting.width));
-    products.push_back(std::move(product));
-  }
+  ASSIGN_OR_RETURN(std::vector<Product> products, LoadProducts(scope, names, setting));
   Loader loader(options, scope);
   RETURN_IF_ERROR(loader.Load());
   const DType type = ActivationType(setting.precision);

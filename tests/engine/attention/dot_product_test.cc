@@ -8,6 +8,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/engine/attention/layer.h"
+#include "tests/engine/attention/refusals.h"
 
 namespace heed {
 namespace {
@@ -131,12 +132,7 @@ TEST(DotProduct, AWindowsStateStopsGrowing) {
 }
 
 TEST(DotProduct, RefusesOptionsThatCannotBe) {
-  struct Case {
-    Place place;
-    const char* options;
-    std::vector<const char*> message;
-  };
-  const std::vector<Case> cases = {
+  const std::vector<Refusal> refusals = {
       {Place::kEncoder, R"({"window": 12})", {"layers[0].attention.window", "12", "not causal"}},
       {Place::kCross, R"({"window": 12})", {"window", "not causal"}},
       {Place::kDecoder, R"({"sinks": 4})", {"sinks", "4", "need a window"}},
@@ -165,16 +161,9 @@ TEST(DotProduct, RefusesOptionsThatCannotBe) {
       {Place::kDecoder, R"({"shaw": {"max_distance": 4}})", {"shaw", "not served yet"}},
       {Place::kDecoder, R"({"alibi": 1})", {"alibi", "not true or false"}},
   };
-  for (const Case& c : cases) {
-    const Layer layer({"softmax", "{}", c.place, 32, 4, QueryKeyValue(32, 32, 32)}, Precision::kF32);
-    Json options = Json::parse(c.options);
-    options["type"] = "softmax";
-    const auto weights = Weights::Of({});
-    const auto refused = layer.New(options, WeightScope(*weights));
-    ASSERT_FALSE(refused.ok()) << c.options;
-    for (const char* part : c.message)
-      EXPECT_THAT(refused.status().message(), testing::HasSubstr(part)) << c.options;
-  }
+  const Layer layer({"softmax", "{}", Place::kDecoder, 32, 4, QueryKeyValue(32, 32, 32)}, Precision::kF32);
+  const auto weights = Weights::Of({});
+  ExpectRefused(layer, WeightScope(*weights), refusals);
 }
 
 // The floor's real number, where it is not near a whole one.

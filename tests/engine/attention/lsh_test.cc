@@ -9,6 +9,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/engine/attention/layer.h"
+#include "tests/engine/attention/refusals.h"
 
 namespace heed {
 namespace {
@@ -180,12 +181,7 @@ TEST(Lsh, SaysWhetherItsStepsAreItsWhole) {
 }
 
 TEST(Lsh, RefusesWhatCannotBe) {
-  struct Case {
-    Place place;
-    const char* options;
-    std::vector<const char*> message;
-  };
-  const std::vector<Case> cases = {
+  const std::vector<Refusal> refusals = {
       {Place::kDecoder, R"({"num_hashes": 2, "num_buckets": 8})", {"layers[0].attention", "chunk_length"}},
       {Place::kDecoder, R"({"chunk_length": 8, "num_buckets": 8})", {"num_hashes"}},
       {Place::kDecoder, R"({"chunk_length": 8, "num_hashes": 2})", {"num_buckets", "null"}},
@@ -207,13 +203,7 @@ TEST(Lsh, RefusesWhatCannotBe) {
   };
   const Layer layer(Hashed(R"({"chunk_length": 8, "num_hashes": 2, "num_buckets": 8})", Place::kDecoder),
                     Precision::kF32);
-  for (const Case& c : cases) {
-    Json options = Json::parse(c.options);
-    options["type"] = "lsh";
-    const auto refused = layer.New(options, layer.scope(), c.place);
-    ASSERT_FALSE(refused.ok()) << c.options;
-    for (const char* part : c.message) EXPECT_THAT(refused.status().message(), testing::HasSubstr(part));
-  }
+  ExpectRefused(layer, layer.scope(), refusals);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/engine/attention/layer.h"
+#include "tests/engine/attention/refusals.h"
 
 namespace heed {
 namespace {
@@ -82,12 +83,7 @@ TEST(RelativeMemory, TheStateStopsGrowing) {
 }
 
 TEST(RelativeMemory, RefusesWhatCannotBe) {
-  struct Case {
-    Place place;
-    const char* options;
-    std::vector<const char*> message;
-  };
-  const std::vector<Case> cases = {
+  const std::vector<Refusal> refusals = {
       {Place::kDecoder, "{}", {"layers[0].attention", "memory"}},
       {Place::kDecoder, R"({"memory": 0})", {"memory", "0", "below 1"}},
       {Place::kDecoder, R"({"memory": 8, "clamp_length": 0})", {"clamp_length", "0"}},
@@ -95,15 +91,9 @@ TEST(RelativeMemory, RefusesWhatCannotBe) {
       {Place::kEncoder, R"({"memory": 8})", {"decoders only"}},
       {Place::kCross, R"({"memory": 8})", {"decoders only"}},
   };
-  for (const Case& c : cases) {
-    const Layer layer(Memory(R"({"memory": 8})"), Precision::kF32);
-    Json options = Json::parse(c.options);
-    options["type"] = "relative_memory";
-    const auto weights = Weights::Of({});
-    const auto refused = layer.New(options, WeightScope(*weights), c.place);
-    ASSERT_FALSE(refused.ok()) << c.options;
-    for (const char* part : c.message) EXPECT_THAT(refused.status().message(), testing::HasSubstr(part));
-  }
+  const Layer layer(Memory(R"({"memory": 8})"), Precision::kF32);
+  const auto weights = Weights::Of({});
+  ExpectRefused(layer, WeightScope(*weights), refusals);
 }
 
 }  // namespace

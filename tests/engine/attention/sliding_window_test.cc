@@ -9,6 +9,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/engine/attention/layer.h"
+#include "tests/engine/attention/refusals.h"
 
 namespace heed {
 namespace {
@@ -102,12 +103,7 @@ TEST(SlidingWindow, TheStateStopsGrowing) {
 }
 
 TEST(SlidingWindow, RefusesWhatCannotBe) {
-  struct Case {
-    Place place;
-    const char* options;
-    std::vector<const char*> message;
-  };
-  const std::vector<Case> cases = {
+  const std::vector<Refusal> refusals = {
       {Place::kDecoder, "{}", {"layers[0].attention", "window"}},
       {Place::kDecoder, R"({"window": 0})", {"window", "0", "below 1"}},
       {Place::kEncoder, R"({"window": 7})", {"window", "7", "odd"}},
@@ -119,16 +115,9 @@ TEST(SlidingWindow, RefusesWhatCannotBe) {
       {Place::kDecoder, R"({"window": 8, "dilation": [1, 2]})", {"dilation", "2 numbers", "4 heads"}},
       {Place::kDecoder, R"({"window": 8, "dilation": [1, 2, "x", 1]})", {"dilation", "x"}},
   };
-  for (const Case& c : cases) {
-    const Layer layer(Band(R"({"window": 8})", c.place == Place::kCross ? Place::kDecoder : c.place),
-                      Precision::kF32);
-    Json options = Json::parse(c.options);
-    options["type"] = "sliding_window";
-    const auto weights = Weights::Of({});
-    const auto refused = layer.New(options, WeightScope(*weights), c.place);
-    ASSERT_FALSE(refused.ok()) << c.options;
-    for (const char* part : c.message) EXPECT_THAT(refused.status().message(), testing::HasSubstr(part));
-  }
+  const Layer layer(Band(R"({"window": 8})", Place::kDecoder), Precision::kF32);
+  const auto weights = Weights::Of({});
+  ExpectRefused(layer, WeightScope(*weights), refusals);
 }
 
 }  // namespace

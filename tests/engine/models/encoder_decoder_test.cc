@@ -7,6 +7,7 @@
 #include "engine/ops/microkernel.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/engine/models/state.h"
 #include "tests/testing/random_model.h"
 
 namespace heed {
@@ -45,19 +46,6 @@ Ids RandomIds(std::mt19937& random, size_t n) {
   Ids ids(n);
   for (int32_t& id : ids) id = static_cast<int32_t>(random() % 50);
   return ids;
-}
-
-int64_t Measured(Sequence& sequence) {
-  StateArchive archive = StateArchive::Measuring();
-  sequence.Archive(archive);
-  return archive.measured();
-}
-
-std::string StateOf(Sequence& sequence) {
-  std::string bytes;
-  StateArchive archive = StateArchive::Saving(&bytes);
-  sequence.Archive(archive);
-  return bytes;
 }
 
 // One translation on its way.
@@ -235,18 +223,7 @@ TEST(EncoderDecoder, BytesThatAreNoStateAreAnErrorNotACrash) {
   Output out;
   RunPass(*model, {Asking(sequence.get(), {4, 5, 6}, {1, 2}, &out)}, threads);
   const std::string good = StateOf(*sequence);
-  std::mt19937 random(3);
-  for (int round = 0; round < 300; ++round) {
-    std::string bad = good.substr(0, random() % good.size());
-    if (round % 2) {
-      bad = good;
-      for (int i = 0; i < 8; ++i) bad[random() % 64] = static_cast<char>(random());
-    }
-    auto fresh = model->Start();
-    StateArchive archive = StateArchive::Restoring(bad);
-    fresh->Archive(archive);
-    EXPECT_TRUE(bad.size() == good.size() || !archive.Finish().ok());
-  }
+  ExpectDamageIsNoCrash(*model, good);
   // Tokens without a source could never be gone on with.
   const std::string fresh_bytes = StateOf(*model->Start());
   std::string sourceless = fresh_bytes;
@@ -265,9 +242,10 @@ TEST(EncoderDecoder, HoldsNoMoreThanItsClosedForm) {
     Output out;
     for (int i = 0; i < 140; ++i) {
       RunPass(*model, {Asking(sequence.get(), i == 0 ? Ids(source, 3) : Ids(), {i % 50}, &out)}, threads);
-      ASSERT_LE(Measured(*sequence), model->StateBytes(sequence->tokens(), source)) << source << " at " << i;
+      ASSERT_LE(MeasuredBytes(*sequence), model->StateBytes(sequence->tokens(), source))
+          << source << " at " << i;
     }
-    EXPECT_GT(Measured(*sequence), model->StateBytes(140, 0)) << "the source is not counted";
+    EXPECT_GT(MeasuredBytes(*sequence), model->StateBytes(140, 0)) << "the source is not counted";
   }
   EXPECT_GT(model->Cost(10, 200), model->Cost(10, 100));
 }

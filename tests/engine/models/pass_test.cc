@@ -8,6 +8,7 @@
 #include "engine/ops/microkernel.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/engine/models/state.h"
 #include "tests/testing/random_model.h"
 
 namespace heed {
@@ -27,19 +28,6 @@ void RunPass(const Model& model, std::vector<Work>& batch, Threads& threads) {
   auto pass = model.Begin(&batch);
   while (pass->Advance(threads)) {
   }
-}
-
-std::string StateOf(Sequence& sequence) {
-  std::string bytes;
-  StateArchive archive = StateArchive::Saving(&bytes);
-  sequence.Archive(archive);
-  return bytes;
-}
-
-int64_t MeasuredBytes(Sequence& sequence) {
-  StateArchive archive = StateArchive::Measuring();
-  sequence.Archive(archive);
-  return archive.measured();
 }
 
 // Micro-kernel calls of one decode step of n sequences.
@@ -153,18 +141,7 @@ TEST(Sequence, BytesThatAreNoStateAreAnErrorNotACrash) {
   prompt.push_back(Last(sequence.get(), {1, 2, 3}, &out));
   RunPass(*model, prompt, threads);
   const std::string good = StateOf(*sequence);
-  std::mt19937 random(3);
-  for (int round = 0; round < 300; ++round) {
-    std::string bad = good.substr(0, random() % good.size());
-    if (round % 2) {
-      bad = good;
-      for (int i = 0; i < 8; ++i) bad[random() % 64] = static_cast<char>(random());
-    }
-    auto fresh = model->Start();
-    StateArchive archive = StateArchive::Restoring(bad);
-    fresh->Archive(archive);
-    EXPECT_TRUE(bad.size() == good.size() || !archive.Finish().ok());
-  }
+  ExpectDamageIsNoCrash(*model, good);
 }
 
 TEST(Sequence, HoldsNoMoreThanItsClosedForm) {

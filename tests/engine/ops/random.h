@@ -1,4 +1,4 @@
-// Numbers for tests: the same on every machine.
+// Numbers for tests, the same on every machine, and views of them as rows.
 #ifndef HEED_TESTS_ENGINE_OPS_RANDOM_H_
 #define HEED_TESTS_ENGINE_OPS_RANDOM_H_
 
@@ -33,6 +33,15 @@ inline std::vector<Bf16> ToBf16s(const std::vector<float>& numbers) {
   std::vector<Bf16> out;
   for (float x : numbers) out.push_back(ToBf16(x));
   return out;
+}
+
+inline Rows View(std::vector<float>& numbers, int64_t rows) {
+  const auto cols = static_cast<int64_t>(numbers.size()) / rows;
+  return {DType::kF32, numbers.data(), rows, cols, cols};
+}
+inline Rows View(std::vector<Bf16>& numbers, int64_t rows) {
+  const auto cols = static_cast<int64_t>(numbers.size()) / rows;
+  return {DType::kBf16, numbers.data(), rows, cols, cols};
 }
 
 }  // namespace heed

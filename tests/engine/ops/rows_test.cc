@@ -18,15 +18,6 @@ constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInf = std::numeric_limits<float>::infinity();
 constexpr int64_t kWidths[] = {1, 3, 16, 17, 64, 100, 384, 1000};
 
-Rows View(std::vector<float>& numbers, int64_t rows) {
-  const int64_t cols = numbers.size() / rows;
-  return {DType::kF32, numbers.data(), rows, cols, cols};
-}
-Rows View(std::vector<Bf16>& numbers, int64_t rows) {
-  const int64_t cols = numbers.size() / rows;
-  return {DType::kBf16, numbers.data(), rows, cols, cols};
-}
-
 std::vector<double> ExactNorm(const float* x, int64_t n, bool centred, float eps) {
   double mean = 0, square = 0;
   for (int64_t i = 0; centred && i < n; ++i) mean += x[i] / double(n);

@@ -10,15 +10,6 @@
 namespace heed {
 namespace {
 
-Rows View(std::vector<float>& numbers, int64_t rows) {
-  const int64_t cols = numbers.size() / rows;
-  return {DType::kF32, numbers.data(), rows, cols, cols};
-}
-Rows View(std::vector<Bf16>& numbers, int64_t rows) {
-  const int64_t cols = numbers.size() / rows;
-  return {DType::kBf16, numbers.data(), rows, cols, cols};
-}
-
 TEST(EluPlusOne, IsXPlusOneAboveZeroAndExpBelow) {
   for (int64_t n : {1, 15, 16, 33, 100}) {
     std::vector<float> x = Random(n).Normals(2 * n, 4);
