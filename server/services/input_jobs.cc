@@ -79,11 +79,7 @@ void InputJobs::Ended(int i) {
     more = !submitting_ && next_ < count_;
     if (more) submitting_ = true;
   }
-  if (complete && count_ == 1) {
-    Complete();  // the answer to one input is written in less time than a worker needs to wake
-  } else if (complete) {
-    edge_->answers().Run([self = shared_from_this()] { self->Complete(); });
-  }
+  if (complete) edge_->answers().Run([self = shared_from_this()] { self->Complete(); });
   if (more) edge_->intake().Run([self = shared_from_this()] { self->SubmitMore(); });
 }
 

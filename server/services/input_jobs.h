@@ -34,7 +34,7 @@ class InputJobs : public std::enable_shared_from_this<InputJobs> {
   virtual absl::StatusOr<std::shared_ptr<Job>> Make(int i) = 0;
   // The i-th input has no job: it could not be made, or was not taken.
   virtual void Refused(int i, const absl::Status& status) = 0;
-  // All have ended or were refused. On one of the edge's threads; for one input on that which ended it.
+  // All have ended or were refused. On one of the edge's threads.
   virtual void Complete() = 0;
 
   void Ended(int i);

@@ -28,9 +28,8 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
  public:
   using Handler = std::function<void(std::shared_ptr<UnaryCall>)>;
 
-  // Enters the edge, or refuses; then `handle` gets the parsed request: on the edge's intake, or at once when
-  // that takes less than to wake a worker. It sees to it that Answer() or Fail() is called once, from any
-  // thread.
+  // Enters the edge, or refuses; then `handle` gets the parsed request on the edge's intake (health: at
+  // once). It sees to it that Answer() or Fail() is called once, from any thread.
   static grpc::ServerUnaryReactor* Start(Edge* edge, const Method& method,
                                          grpc::CallbackServerContext* context,
                                          const grpc::ByteBuffer* request, grpc::ByteBuffer* response,
@@ -40,7 +39,7 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
     auto* reactor = call.get();
     if (absl::Status status = edge->Enter(method); !status.ok()) {
       call->Fail(status);
-    } else if (method.health || request->Length() <= kShortBytes) {
+    } else if (method.health) {
       call->Open(handle);
     } else {
       edge->intake().Run([call = std::move(call), handle = std::move(handle)] { call->Open(handle); });
@@ -90,8 +89,6 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
   }
 
  private:
-  static constexpr size_t kShortBytes = 1024;  // a page of text: tens of microseconds
-
   UnaryCall(Edge* edge, const Method& method, grpc::CallbackServerContext* context,
             const grpc::ByteBuffer* request, grpc::ByteBuffer* response)
       : edge_(edge),
