@@ -47,7 +47,6 @@ ONLY_IN = {
     "grpc": SPEAKS_GRPC,
     "google/protobuf/": SPEAKS_GRPC,
     "prometheus/": {"server/services"},
-    "pcre2": {"engine/text"},
     "utf8proc": {"engine/text"},
 }
 

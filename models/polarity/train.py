@@ -18,7 +18,7 @@ import itertools
 import json
 import math
 import pathlib
-import struct
+import sys
 import time
 import unicodedata
 import zipfile
@@ -27,6 +27,9 @@ import torch
 import torch.nn.functional as F
 
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+from recipe import save_checkpoint, save_safetensors
+
 FOLDS = 10
 VOCABULARY = 15000
 LONGEST = 64  # words of a training sentence; only reviews have longer ones
@@ -311,25 +314,13 @@ def one_pass(network, adam, rows, parts, positive, review, done):
 
 # ----------------------------------------------------------------------------------------------------------- export
 
-def save_safetensors(path, tensors):
-    header, blobs, at = {}, [], 0
-    for name, t in sorted(tensors.items()):
-        raw = t.detach().float().contiguous().numpy().tobytes()
-        header[name] = {"dtype": "F32", "shape": list(t.shape), "data_offsets": [at, at + len(raw)]}
-        blobs.append(raw)
-        at += len(raw)
-    head = json.dumps(header).encode()
-    head += b" " * (-len(head) % 8)
-    path.write_bytes(struct.pack("<Q", len(head)) + head + b"".join(blobs))
-
-
 def export(out, network, vocabulary):
     out.mkdir(parents=True, exist_ok=True)
     (out / "config.json").write_text(json.dumps(CONFIG, indent=1) + "\n")
     (out / "tokenizer.json").write_text(json.dumps(tokenizer(vocabulary), ensure_ascii=False, separators=(",", ":")) + "\n", encoding="utf-8")
     tensors = {n: t for n, t in network.state_dict().items() if n.split(".")[0] not in ("learned", "review")}
     tensors["embed.tokens.weight"] = torch.cat([network.word_odds[5][:, None], network.learned.weight], 1)
-    save_safetensors(out / "model.safetensors", tensors)
+    save_safetensors(out / "model.safetensors", tensors, torch.float32)
 
 
 # ------------------------------------------------------------------------------------------------------------- main
@@ -393,8 +384,7 @@ def main():
     while done < PASSES:
         one_pass(network, adam, rows, parts, positive, review, done)
         done += 1
-        args.checkpoint.parent.mkdir(parents=True, exist_ok=True)
-        torch.save({"network": network.state_dict(), "adam": adam.state_dict(), "done": done, "random": torch.get_rng_state()}, args.checkpoint)
+        save_checkpoint(args.checkpoint, {"network": network.state_dict(), "adam": adam.state_dict(), "done": done, "random": torch.get_rng_state()})
         export(args.out, network, vocabulary)
         show(f"network after pass {done}, {(time.process_time() - began) / 60:.1f} min,", opinion(network, test_rows), test_labels)
 
