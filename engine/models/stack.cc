@@ -4,14 +4,10 @@
 #include <cmath>
 
 namespace heed {
-namespace {
 
-// Rows and keys of equal number with as many pairs.
 int64_t GeometricMean(int64_t n, int64_t source) {
   return std::llround(std::sqrt(static_cast<double>(n) * static_cast<double>(source)));
 }
-
-}  // namespace
 
 void Stack::Measure(int64_t width) {
   widths = {.width = width, .hidden = 0, .reads = width};

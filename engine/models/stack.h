@@ -22,6 +22,9 @@ struct Step {
   std::optional<FeedForwardSublayer> feed_forward;
 };
 
+// Rows and keys of equal number with as many pairs: what the cost of cross-attention is asked for with.
+int64_t GeometricMean(int64_t n, int64_t source);
+
 struct Stack {
   Embedding embedding;
   std::vector<Step> steps;

@@ -26,8 +26,6 @@ void StackPass::Add(Share share, std::span<const int32_t> ids) {
   share.count = std::ssize(ids);
   for (int64_t i = 0; i < share.count; ++i) positions_.push_back(share.first + i);
   ids_.insert(ids_.end(), ids.begin(), ids.end());
-  pairs_ += static_cast<double>(share.count) * static_cast<double>(share.first + share.count);
-  source_pairs_ += static_cast<double>(share.count) * static_cast<double>(share.source_keys);
   shares_.push_back(share);
 }
 
@@ -133,6 +131,17 @@ void StackPass::OpenSources(Threads& threads) {
   });
 }
 
+// Multiply-adds of the step's attention, all shares.
+double StackPass::AttentionCost() const {
+  const Attention& attention = sublayer().attention();
+  double cost = 0;
+  for (const Share& share : shares_) {
+    cost += sublayer().cross() ? attention.Cost(GeometricMean(share.count, share.source_keys))
+                               : attention.Cost(share.first + share.count) - attention.Cost(share.first);
+  }
+  return cost;
+}
+
 void StackPass::Attend(Threads& threads) {
   const Attention& attention = sublayer().attention();
   std::vector<std::unique_ptr<AttentionRun>> fresh(shares_.size());
@@ -141,7 +150,6 @@ void StackPass::Attend(Threads& threads) {
   }
   const std::vector<Rows> products =
       sublayer().Split(workspace_->products.rows(), workspace_->source_products.rows());
-  const double pairs = sublayer().cross() ? source_pairs_ : pairs_;
   const auto extend_all = [&](bool source) {
     const auto task = [&](int64_t i, int thread) {
       const int s = longest_first_[i / attention.tasks()];
@@ -153,7 +161,7 @@ void StackPass::Attend(Threads& threads) {
     };
     const int64_t tasks = std::ssize(shares_) * attention.tasks();
     const double least = IsAlone(ProgramCost()) ? kAlone : kAloneAwake;
-    if (pairs * static_cast<double>(attention.out_width()) > least) return threads.RunTasks(tasks, task);
+    if (AttentionCost() > least) return threads.RunTasks(tasks, task);
     for (int64_t i = 0; i < tasks; ++i) task(i, 0);
   };
   if (source_ && sublayer().cross()) extend_all(/*source=*/true);

@@ -56,6 +56,7 @@ class StackPass {
 
  private:
   double ProgramCost() const;
+  double AttentionCost() const;
   bool IsAlone(double row_cost) const;
   void Program(RowBlock& block, int64_t first) const;
   void OpenSources(Threads& threads);
@@ -69,9 +70,7 @@ class StackPass {
   const Precision precision_;
   Workspaces& workspaces_;
   std::vector<Share> shares_;
-  std::vector<int> longest_first_;  // shares by the cost of their attention
-  double pairs_ = 0;                // queries times keys, of all shares
-  double source_pairs_ = 0;         // the same in cross-attention
+  std::vector<int> longest_first_;  // shares by their pairs of queries and keys
   std::vector<int32_t> ids_;        // of all rows
   std::vector<int64_t> positions_;  // of all rows
   StackPass* source_ = nullptr;

@@ -24,6 +24,7 @@ constexpr Section kSections[] = {
     {"text", heed::TextSection},
     {"serve", heed::ServeSection},
     {"variants", heed::VariantsSection},
+    {"shipped", heed::ShippedSection},
 };
 
 const Section* Find(std::string_view name) {

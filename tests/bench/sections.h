@@ -17,6 +17,7 @@ void LongformerSection(Threads& threads, const Limits& limits);  // longformer_b
 void TextSection(Threads& threads, const Limits& limits);        // text_bench.cc
 void ServeSection(Threads& threads, const Limits& limits);       // serve_bench.cc
 void VariantsSection(Threads& threads, const Limits& limits);    // variants_bench.cc
+void ShippedSection(Threads& threads, const Limits& limits);     // shipped_bench.cc
 
 }  // namespace heed
 
