@@ -1,5 +1,6 @@
 #include "client/client.h"
 
+#include <algorithm>
 #include <condition_variable>
 #include <mutex>
 #include <utility>
@@ -23,7 +24,8 @@ struct Client::Connection {
   std::unique_ptr<v1::Models::Stub> models = v1::Models::NewStub(channel);
   std::unique_ptr<grpc::health::v1::Health::Stub> health = grpc::health::v1::Health::NewStub(channel);
 
-  // Makes the call, again while the server asks for it. `attempt` says, with its answer, whether another may
+  // Makes the call, again while the server asks for it, and once where no connection could be made at first.
+  // `attempt` says, with its answer, whether another may
   // follow.
   struct Attempt {
     grpc::Status status;
@@ -39,10 +41,16 @@ struct Client::Connection {
                                  const std::unique_ptr<Stub>& stub, const Request& request,
                                  const CallOptions& call) const;
 
+  bool Unreachable(const grpc::Status& status) const;  // it came from no server
   absl::Status Explain(const grpc::Status& status, absl::Duration timeout) const;
 };
 
 namespace {
+
+// Now and then a connection fails to a server that is there: one that starts again, a kernel's moment of
+// weakness (EINVAL, once in some ten thousand). gRPC waits a second before it tries again.
+constexpr absl::Duration kReconnect = absl::Milliseconds(300);
+constexpr int kReconnectAfterMs = 100;  // the least that gRPC allows
 
 absl::Status CheckAddress(std::string_view address) {
   if (absl::StartsWith(absl::string_view(address.data(), address.size()), "unix:") && address.size() > 5)
@@ -86,6 +94,7 @@ absl::StatusOr<Client> Client::Connect(std::string_view address, const ClientOpt
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(options.max_response_bytes);
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kReconnectAfterMs);
   std::string target(address);
   auto channel = grpc::CreateCustomChannel(target, grpc::InsecureChannelCredentials(), arguments);
   return Client(
@@ -97,28 +106,39 @@ absl::Status Client::Connection::Call(absl::Duration timeout, const std::stop_to
   if (timeout <= absl::ZeroDuration())
     return Invalid("timeout is ", absl::FormatDuration(timeout), ", must be above 0");
   const absl::Time deadline = absl::Now() + timeout;
-  for (int attempts = 1;; ++attempts) {
+  bool reconnected = false;
+  for (int attempts = 1;;) {
     grpc::ClientContext context;
     if (deadline != absl::InfiniteFuture()) context.set_deadline(absl::ToChronoTime(deadline));
     std::stop_callback cancel(stop, [&] { context.TryCancel(); });
     const auto [status, repeatable] = attempt(context);
     if (status.ok()) return absl::OkStatus();
-    const std::optional<absl::Duration> wait = RetryAfter(context);
-    if (!wait || !repeatable || attempts == options.max_attempts || absl::Now() + *wait >= deadline) {
-      return Explain(status, timeout);
+    if (!repeatable) return Explain(status, timeout);
+    if (Unreachable(status)) {
+      const absl::Time until = std::min(deadline, absl::Now() + kReconnect);
+      if (std::exchange(reconnected, true) || !channel->WaitForConnected(absl::ToChronoTime(until)))
+        return Explain(status, timeout);
+      continue;
     }
+    const std::optional<absl::Duration> wait = RetryAfter(context);
+    if (!wait || attempts++ == options.max_attempts || absl::Now() + *wait >= deadline)
+      return Explain(status, timeout);
     if (!Pause(*wait, stop)) return absl::CancelledError("stopped while waiting to try again");
   }
 }
 
+bool Client::Connection::Unreachable(const grpc::Status& status) const {
+  return status.error_code() == grpc::UNAVAILABLE &&
+         channel->GetState(false) == GRPC_CHANNEL_TRANSIENT_FAILURE;
+}
+
 // Two errors come from gRPC and not from the server, and their words say neither where nor how long.
 absl::Status Client::Connection::Explain(const grpc::Status& status, absl::Duration timeout) const {
-  const grpc_connectivity_state state = channel->GetState(false);
-  if (status.error_code() == grpc::UNAVAILABLE && state == GRPC_CHANNEL_TRANSIENT_FAILURE) {
+  if (Unreachable(status))
     return absl::UnavailableError(Cat("no server at ", address, ": start one with `heed serve`"));
-  }
   if (status.error_code() == grpc::DEADLINE_EXCEEDED && status.error_message() == "Deadline Exceeded") {
-    const std::string_view what = state == GRPC_CHANNEL_READY ? "no answer from " : "no connection to ";
+    const std::string_view what =
+        channel->GetState(false) == GRPC_CHANNEL_READY ? "no answer from " : "no connection to ";
     return absl::DeadlineExceededError(Cat(what, address, " within ", absl::FormatDuration(timeout)));
   }
   return FromGrpc(status);

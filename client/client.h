@@ -1,4 +1,5 @@
-// The client library: typed calls to a Heed server, answers as absl::StatusOr, streams as they come.
+// The client library: typed calls to a Heed server, answers as absl::StatusOr, streams as they come. Where no
+// connection can be made at first, one more is tried for, for 0.3 s, besides.
 //
 //   ASSIGN_OR_RETURN(Client client, Client::Connect("127.0.0.1:8461"));
 //   v1::ClassifyRequest request;
@@ -31,7 +32,7 @@ struct ClientOptions {
   absl::Duration timeout = absl::Seconds(60);  // of a call that names none; Generate then has no limit
   // Calls that the server refuses with a hint when to come again (a full queue, a model that loads) are tried
   // so often in all, within their time; 1: never again. A stream is tried again only if nothing of it has
-  // come.
+  // come. Where no connection can be made at first, one more is tried for, for 0.3 s, besides.
   int max_attempts = 3;
   int max_response_bytes = 256 << 20;  // of one message
 };

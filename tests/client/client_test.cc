@@ -10,6 +10,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/client/fake_server.h"
+#include "tests/services/relay.h"
 
 namespace heed {
 namespace {
@@ -187,6 +188,15 @@ TEST(Client, ComesAgainWhenTheServerSaysWhen) {
   };
   EXPECT_TRUE(ConnectTo(server).Classify({}).ok());
   EXPECT_EQ(calls, 3);
+}
+
+TEST(Client, ConnectsAgainWhereTheFirstConnectionFails) {
+  FakeServer server;
+  server.classify = [](auto&, auto&, auto&) { return grpc::Status::OK; };
+  Relay relay(server.port(), /*hung_up=*/1);
+  const auto client = Client::Connect(Cat("127.0.0.1:", relay.port()));
+  ASSERT_TRUE(client.ok());
+  EXPECT_EQ(client->Classify({}).status(), absl::OkStatus());
 }
 
 TEST(Client, GivesUpAfterItsAttempts) {

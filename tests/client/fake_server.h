@@ -29,6 +29,7 @@ class FakeServer {
   }
   ~FakeServer() { server_->Shutdown(); }
 
+  int port() const { return port_; }
   std::string address() const { return Cat("127.0.0.1:", port_); }
 
   Method<v1::ClassifyRequest, v1::ClassifyResponse> classify;

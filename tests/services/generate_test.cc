@@ -202,10 +202,7 @@ TEST(Generate, AConnectionThatIsCutFreesItsState) {
   Watched watched;
   auto world = World::Ready(watched.models(60'000));
   Relay relay(world->server().port());
-  grpc::ChannelArguments arguments;
-  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  auto stub = v1::Inference::NewStub(grpc::CreateCustomChannel(
-      Cat("127.0.0.1:", relay.port()), grpc::InsecureChannelCredentials(), arguments));
+  auto stub = v1::Inference::NewStub(NewChannel(relay.port()));
   auto context = NewContext();
   auto stream = stub->Generate(context.get(), EndlessRequest());
   v1::GenerateEvent event;

@@ -1,4 +1,5 @@
-// A wire that can be cut: takes one connection and passes its bytes on to another port, both ways.
+// A wire that can be cut: takes one connection and passes its bytes on to another port, both ways. The first
+// `hung_up` connections it ends at once.
 #ifndef HEED_TESTS_SERVICES_RELAY_H_
 #define HEED_TESTS_SERVICES_RELAY_H_
 
@@ -15,7 +16,8 @@ namespace heed {
 
 class Relay {
  public:
-  explicit Relay(int target) : listener_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+  explicit Relay(int target, int hung_up = 0)
+      : listener_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)), hung_up_(hung_up) {
     sockaddr_in address = Loopback(0);
     socklen_t size = sizeof(address);
     CHECK_EQ(bind(listener_, reinterpret_cast<sockaddr*>(&address), size), 0);
@@ -48,6 +50,7 @@ class Relay {
   }
 
   void Run() {
+    for (int i = 0; i < hung_up_; ++i) close(accept(listener_, nullptr, nullptr));
     const int client = accept(listener_, nullptr, nullptr);
     if (client < 0) return;
     std::jthread back([&] {
@@ -66,7 +69,8 @@ class Relay {
     }
   }
 
-  int listener_, server_, port_ = 0;
+  const int listener_, hung_up_;
+  int server_, port_ = 0;
   std::jthread thread_;
 };
 

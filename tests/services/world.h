@@ -80,6 +80,18 @@ inline LoadedModel WithBytes(std::unique_ptr<const Model> model) {
   return {.model = std::move(model), .tokenizer = NewBytesTokenizer(), .description = "A model of a test."};
 }
 
+// A connection of its own, made.
+inline std::shared_ptr<grpc::Channel> NewChannel(int port) {
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);  // now and then a connect() fails
+  auto channel =
+      grpc::CreateCustomChannel(Cat("127.0.0.1:", port), grpc::InsecureChannelCredentials(), arguments);
+  EXPECT_TRUE(channel->WaitForConnected(std::chrono::system_clock::now() + std::chrono::seconds(20)));
+  return channel;
+}
+
 class World {
  public:
   using Models = std::map<std::string, std::function<absl::StatusOr<LoadedModel>()>>;
@@ -102,7 +114,7 @@ class World {
                                  [this](const ModelSpec& spec) { return models_.at(spec.name)(); });
     if (!server.ok()) ADD_FAILURE() << server.status();
     server_ = *std::move(server);
-    channel_ = NewChannel();
+    channel_ = NewChannel(server_->port());
   }
 
   // A server with all its models ready.
@@ -116,12 +128,6 @@ class World {
   Server& server() { return *server_; }
   std::string address() const { return Cat("127.0.0.1:", server_->port()); }
   std::shared_ptr<grpc::Channel> channel() { return channel_; }
-  std::shared_ptr<grpc::Channel> NewChannel() const {  // a connection of its own
-    grpc::ChannelArguments arguments;
-    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-    arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-    return grpc::CreateCustomChannel(address(), grpc::InsecureChannelCredentials(), arguments);
-  }
   std::unique_ptr<v1::Inference::Stub> inference() { return v1::Inference::NewStub(channel_); }
   std::unique_ptr<v1::Models::Stub> models() { return v1::Models::NewStub(channel_); }
   std::unique_ptr<grpc::health::v1::Health::Stub> health() {
