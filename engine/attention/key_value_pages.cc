@@ -64,6 +64,18 @@ const void* KeyValuePages::Values(int64_t position, int64_t column) const {
   return ValuesOf(PageOf(position), position % kPage, column);
 }
 
+const void* KeyValuePages::ValuesAhead(int64_t key_position) const {
+  return KeysOf(PageOf(key_position), kPage + key_position % kPage);
+}
+
+const void* KeyValuePages::KeysAhead(int64_t value_position, int64_t column) const {
+  const int64_t position = value_position + kKeyBlock;
+  if (position >= end_) return nullptr;
+  const Page& page = PageOf(position);
+  const int64_t place = position % kPage;
+  return KeysOf(page, 0) + (ValuesOf(page, place, column) - ValuesOf(page, 0, 0));
+}
+
 void KeyValuePages::PrefetchKeys(int64_t position) const {
   if (position < end_) Prefetch(Keys(position), key_panel_bytes_);
 }

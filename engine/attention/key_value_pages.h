@@ -59,6 +59,11 @@ class KeyValuePages {
   // The columns of the panel of values that begins at `column`.
   int64_t PanelWidth(int64_t column) const { return std::min(kValuePanel, value_columns_ - column); }
 
+  // For who reads the keys of a block, its values, the next block's keys and so on, what lies at the same
+  // place of the half to come: of keys, the values of their page; of values, the keys a kKeyBlock on (without
+  // keys, the values), null if not held.
+  const void* ValuesAhead(int64_t key_position) const;
+  const void* KeysAhead(int64_t value_position, int64_t column) const;
   // Hints that the keys, or the values, of a piece will be read soon: kSoftmaxPiece positions; nothing if not
   // held.
   void PrefetchKeys(int64_t position) const;

@@ -212,7 +212,8 @@ void SoftmaxCore::Call::Score(const KeyValuePages& pages, const Block& block) {
 
 void SoftmaxCore::Call::ScoreByHand(const KeyValuePages& pages, const Block& block) {
   for (int column = block.begin; column < block.end; column += kSoftmaxPiece) {
-    const PanelPiece keys{pages.Keys(block.base + column), core_.head_dim_};
+    const int64_t position = block.base + column;
+    const PanelPiece keys{pages.Keys(position), core_.head_dim_, pages.ValuesAhead(position)};
     MultiplyFewRows({.a = q_.Slice(0, rounded_rows_),
                      .panel = {&keys, 1},
                      .sums = scores_.data + column,
@@ -257,7 +258,9 @@ void SoftmaxCore::Call::AddPanelByHand(const KeyValuePages& pages, const Block& 
   size_t count = 0;
   for (int64_t column = block.begin, next; column < block.end; column = next) {
     next = std::min<int64_t>(RoundDown(column, kPage) + kPage, block.end);
-    pieces[count++] = {pages.Values(block.base + column, value_column), next - column};
+    const int64_t position = block.base + column;
+    pieces[count++] = {pages.Values(position, value_column), next - column,
+                       pages.KeysAhead(position, value_column)};
   }
   MultiplyFewRows({.a = weights_.Slice(0, rounded_rows_).Cols(block.begin, block.end - block.begin),
                    .panel = std::span(pieces).first(count),

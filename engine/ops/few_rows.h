@@ -22,6 +22,9 @@ inline constexpr int64_t kFewRows = 32;
 struct PanelPiece {
   const void* data = nullptr;
   int64_t k = 0;
+  // What will be read soon: up to six rows fetch as many bytes of it meanwhile as the piece has. Null: what
+  // lies behind the piece.
+  const void* ahead = nullptr;
 };
 
 // [rows, k] times a whole panel of `width` outputs, into rows of sums: f32, s32 for kU8. Types and layout are
