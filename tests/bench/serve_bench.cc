@@ -12,12 +12,10 @@
 #include <thread>
 
 #include "absl/log/check.h"
-#include "client/client.h"
 #include "engine/base/status.h"
-#include "server/services/config.h"
-#include "server/services/server.h"
 #include "tests/bench/run.h"
 #include "tests/bench/sections.h"
+#include "tests/bench/service.h"
 #include "tests/bench/shapes.h"
 #include "tests/engine/weights/safetensors_writer.h"
 #include "tests/testing/random_model.h"
@@ -25,62 +23,13 @@
 namespace heed {
 namespace {
 
-double Now() { return std::chrono::duration<double>(Clock::Real().Now().time_since_epoch()).count(); }
-
-// A server in this process with one random model, and a client of it.
-class Service {
- public:
-  Service(const Json& model, Precision precision, int threads) : random_(MakeRandomModel(model, precision)) {
-    v1::ServerConfig config;
-    config.set_address("127.0.0.1:0");
-    config.set_metrics_address("127.0.0.1:0");
-    config.set_threads(threads);
-    auto* entry = config.add_models();
-    entry->set_name("bench");
-    entry->set_folder("memory");
-    auto whole = WithModels(config);
-    CHECK(whole.ok()) << whole.status();
-    auto server = Server::Listen(*whole, [&](const ModelSpec&) -> absl::StatusOr<LoadedModel> {
-      model_ = random_.model.get();
-      return LoadedModel{.model = std::move(random_.model)};
-    });
-    CHECK(server.ok()) << server.status();
-    server_ = *std::move(server);
-    CHECK(server_->Load().ok());
-    client_ = std::make_unique<Client>(*Client::Connect(Cat("127.0.0.1:", server_->port())));
-  }
-
-  // Of one call for one input of n tokens.
-  struct Seconds {
-    double call;     // as the client sees it
-    double compute;  // as the answer says
-  };
-  Seconds Call(int64_t n) const {
-    v1::ClassifyRequest request;
-    v1::Tokens& input = *request.add_inputs()->mutable_tokens();
-    for (int32_t token : Tokens(n, 30522)) input.add_ids(token);
-    double begin = Now();
-    auto response = client_->Classify(request);
-    CHECK(response.ok()) << response.status();
-    return {Now() - begin, response->results(0).value().usage().compute_seconds()};
-  }
-
-  const Model& model() const { return *model_; }
-
- private:
-  RandomModel random_;
-  const Model* model_ = nullptr;  // the server's
-  std::unique_ptr<Server> server_;
-  std::unique_ptr<Client> client_;
-};
-
 // All lengths, in order, by 32 callers at a time.
 void CallAll(const Service& service, const std::vector<int64_t>& lengths) {
   std::atomic<size_t> next = 0;
   std::vector<std::thread> callers;
   for (int i = 0; i < 32; ++i) {
     callers.emplace_back([&] {
-      for (size_t at = next++; at < lengths.size(); at = next++) service.Call(lengths[at]);
+      for (size_t at = next++; at < lengths.size(); at = next++) service.Classify("bench", lengths[at]);
     });
   }
   for (std::thread& caller : callers) caller.join();
@@ -117,7 +66,7 @@ void Throughput(Threads& threads) {
     const double tokens = std::accumulate(lengths.begin(), lengths.end(), 0.0);
     for (Precision precision : {Precision::kF32, Precision::kBf16, Precision::kInt8}) {
       RandomModel model = MakeRandomModel(config, precision);
-      Service service(config, precision, threads.count());
+      Service service({{"bench", config}}, precision, threads.count());
       std::vector<double> seconds =
           LeastSeconds({[&] { RunAll(*model, lengths, threads); }, [&] { CallAll(service, lengths); }});
       table.Row({name, std::string(Name(precision)), Cat(static_cast<int64_t>(tokens / seconds[0])),
@@ -133,10 +82,10 @@ struct Lone {
     for (int i = 0; i < rounds; ++i) {
       std::this_thread::sleep_for(pause);
       const double begin = Now();
-      RunAll(service.model(), {kTokens}, threads);
+      RunAll(service.model("bench"), {kTokens}, threads);
       engine.push_back(Now() - begin);
       std::this_thread::sleep_for(pause);
-      const Service::Seconds seconds = service.Call(kTokens);
+      const Service::Seconds seconds = service.Classify("bench", kTokens);
       call.push_back(seconds.call);
       compute.push_back(seconds.compute);
       added.push_back(seconds.call - seconds.compute);
@@ -150,7 +99,7 @@ void LoneCalls() {
   Table table({"MiniLM-L6, 32 tokens", "threads", "engine", "call", "of it computing", "the server adds"});
   for (int count : {1, 2}) {
     Threads threads(count);
-    Service service(MiniLm(), Precision::kBf16, count);
+    Service service({{"bench", MiniLm()}}, Precision::kBf16, count);
     Lone(service, threads, 100, {});
     for (const auto& [name, rounds, pause] :
          {std::tuple{"back to back", 500, 0}, {"one every 2 s", 15, 2000}}) {
