@@ -67,10 +67,11 @@ def plot(path, title, x_name, series):
         out.append(f'<path d="M{x(tick):.1f} {TOP}V{HEIGHT - BOTTOM}" stroke="#eee"/>'
                    f'<text x="{x(tick):.1f}" y="{HEIGHT - BOTTOM + 16}" text-anchor="middle">{label(tick, "")}</text>')
     out.append(f'<text x="{(LEFT + WIDTH - RIGHT) / 2}" y="{HEIGHT - 12}" text-anchor="middle">{x_name}</text>')
-    ends = sorted((y(line[-1][1]), name) for name, line in series.items())
-    label_y = {}
-    for wanted, name in ends:  # labels below one another, not on top of one another
-        label_y[name] = max([wanted] + [v + 14 for v in label_y.values()])
+    ends = sorted((y(line[-1][1]), line[-1][0], name) for name, line in series.items())
+    label_y, free_y = {}, {}  # where lines end at one x: labels below one another, not on top of one another
+    for wanted, end, name in ends:
+        label_y[name] = max(wanted, free_y.get(end, wanted))
+        free_y[end] = label_y[name] + 14
     for (name, line), colour in zip(series.items(), COLOURS):
         path_data = "L".join(f"{x(a):.1f} {y(b):.1f}" for a, b in line)
         out.append(f'<path d="M{path_data}" fill="none" stroke="{colour}" stroke-width="2"/>')
@@ -91,8 +92,8 @@ def main(folder):
     folder = pathlib.Path(folder)
     plot(folder / "variants-attention.svg", "Attention of one layer, causal, width 512, 8 heads", "rows",
          series(lengths, "rows", "attention"))
-    plot(folder / "variants-model.svg", "Whole model: 4 layers, width 512, 8 heads", "rows", series(lengths, "rows", "model"))
-    plot(folder / "variants-decode.svg", "One token more, whole model", "position", series(positions, "position", "a token"))
+    plot(folder / "variants-model.svg", "Whole model, causal: 4 layers, width 512, 8 heads", "rows", series(lengths, "rows", "model"))
+    plot(folder / "variants-decode.svg", "A token more: 4 layers, width 512, 8 heads", "position", series(positions, "position", "a token"))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 // The variants side by side: attention alone and whole models (4 layers, width 512, 8 heads), causal, over
 // lengths, and a token more at far positions. What is saved is shown next to the ceiling 1 + n / (6 width),
-// which removing attention altogether would give. tests/bench/plot.py draws docs/variants-*.svg from the
-// output.
+// which removing attention altogether would give. The exponents of n are fitted from 4,096 rows on; "claimed"
+// are those of the multiply-adds that variant and model declare. tests/bench/plot.py draws
+// docs/variants-*.svg from the output. HEED_VARIANTS=linear,lsh measures these alone.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -77,11 +78,29 @@ double Seconds(const std::function<void()>& f) {
   return once.count() > 0.5 ? once.count() : LeastSeconds({f}, 0.3)[0];
 }
 
+// What a layer's products could give, for so many rows: up to four products of one width.
+class ProductRows {
+ public:
+  ProductRows(DType type, int64_t rows)
+      : memory_(rows * kStride * SizeOf(type)), rows_{type, memory_.as<char>(), rows, kStride, kStride} {
+    std::vector<float> row(kStride);
+    for (int64_t r = 0; r < rows; ++r) {
+      for (int64_t c = 0; c < kStride; ++c) row[c] = static_cast<float>(std::sin(0.37 * r + 1.7 * c));
+      Convert({DType::kF32, row.data(), 1, kStride, kStride}, rows_.Slice(r, 1));
+    }
+  }
+  Rows Product(int64_t i, int64_t n) const { return rows_.Slice(0, n).Cols(i * kWidth, kWidth); }
+
+ private:
+  static constexpr int64_t kStride = 4 * kWidth + 32;
+  Buffer memory_;
+  Rows rows_;
+};
+
 // One layer's attention without its products.
 class Module {
  public:
-  Module(const Variant& variant, Precision precision, int64_t most)
-      : weights_(MakeRandomWeights(Config(variant))) {
+  Module(const Variant& variant, Precision precision) : weights_(MakeRandomWeights(Config(variant))) {
     const auto weights = Weights::Of(weights_.tensors);
     const AttentionSetting setting{
         .width = kWidth, .num_heads = kHeads, .causal = true, .precision = precision};
@@ -89,48 +108,39 @@ class Module {
     auto attention = NewAttention(setting, fields, WeightScope(*weights) / "layers.0" / "attention");
     CHECK(attention.ok()) << attention.status();
     attention_ = *std::move(attention);
-    const DType type = ActivationType(precision);
-    memory_ = Buffer(most * kStride * SizeOf(type));
-    rows_ = {type, memory_.as<char>(), most, kStride, kStride};
-    std::vector<float> row(kStride);
-    for (int64_t r = 0; r < most; ++r) {
-      for (int64_t c = 0; c < kStride; ++c) row[c] = static_cast<float>(std::sin(0.37 * r + 1.7 * c));
-      Convert({DType::kF32, row.data(), 1, kStride, kStride}, rows_.Slice(r, 1));
-    }
   }
 
-  double Whole(int64_t n, Threads& threads) {
+  double Whole(const ProductRows& given, int64_t n, Threads& threads) const {
+    std::vector<Scratch> scratch(threads.count());
     return Seconds([&] {
       const auto run = attention_->Start();
       std::vector<Rows> products;
       for (const Product& product : attention_->products()) {
-        const int64_t first = static_cast<int64_t>(products.size()) % 3 * kWidth;
-        products.push_back(rows_.Slice(0, n).Cols(first, product.weight.dim(0)));
+        CHECK_EQ(product.weight.dim(0), kWidth);
+        products.push_back(given.Product(products.size(), n));
       }
       AttentionRows rows{.count = n, .source_count = n, .complete = true, .products = products.data()};
-      rows.out = rows_.Slice(0, n).Cols(3 * kWidth, kWidth);
-      threads.RunTasks(attention_->tasks(), [&](int64_t task, int) {
-        thread_local Scratch scratch;
-        run->Extend(rows, static_cast<int>(task), scratch);
-        scratch.Reset();
+      rows.out = given.Product(3, n);
+      threads.RunTasks(attention_->tasks(), [&](int64_t task, int thread) {
+        run->Extend(rows, static_cast<int>(task), scratch[thread]);
+        scratch[thread].Reset();
       });
     });
   }
 
+  double Cost(int64_t n) const { return attention_->Cost(n); }
+
  private:
-  static constexpr int64_t kStride = 4 * kWidth + 32;
   RandomWeights weights_;
   std::unique_ptr<Attention> attention_;
-  Buffer memory_;
-  Rows rows_;
 };
 
-// time = c n^exponent, fitted from 4,096 rows up.
+// y = c n^exponent, fitted from 4,096 rows on.
 class Growth {
  public:
-  void Add(int64_t n, double seconds) {
+  void Add(int64_t n, double value) {
     if (n < 4096) return;
-    const double x = std::log(static_cast<double>(n)), y = std::log(seconds);
+    const double x = std::log(static_cast<double>(n)), y = std::log(value);
     ++count_, x_ += x, y_ += y, xx_ += x * x, xy_ += x * y;
   }
   std::string Exponent() const {
@@ -141,71 +151,116 @@ class Growth {
   double count_ = 0, x_ = 0, y_ = 0, xx_ = 0, xy_ = 0;
 };
 
+// Of measured seconds, and of the multiply-adds that are declared (Attention::Cost, Model::Cost).
+struct Growths {
+  void Add(int64_t n, double seconds, double declared) {
+    measured.Add(n, seconds);
+    claimed.Add(n, declared);
+  }
+  Growth measured, claimed;
+};
+
 std::string Ratio(double full, double seconds) { return full == 0 ? "-" : Times(full / seconds); }
 
-void Lengths(Threads& threads, Precision precision) {
-  Table table(
-      {"variant", "rows", "attention", "model", "peak MiB", "attention x full", "model x full", "ceiling"});
-  std::map<int64_t, std::pair<double, double>> full;
-  std::vector<std::string> growths;
-  for (const Variant& variant : Variants()) {
-    Module module(variant, precision, kLongest);
-    RandomModel model = MakeRandomModel(Config(variant), precision);
-    Growth module_growth, model_growth;
-    for (int64_t n = 512; n <= kLongest; n *= 2) {
-      const double alone = module.Whole(n, threads);
-      ResetPeakMemory();
-      const double before = MemoryMib("VmRSS");
-      const double whole = Seconds([&] { AfterPrompt(*model, n, threads); });
-      const double peak = MemoryMib("VmHWM") - before;
-      if (variant.name == "full") full[n] = {alone, whole};
-      module_growth.Add(n, alone);
-      model_growth.Add(n, whole);
-      table.Row({variant.name, Cat(n), Milliseconds(alone), Milliseconds(whole),
-                 Cat(static_cast<int64_t>(peak)), Ratio(full[n].first, alone), Ratio(full[n].second, whole),
-                 Times(1 + n / (6.0 * kWidth))});
+using Cells = std::vector<std::string>;  // of a table's row
+
+class Bench {
+ public:
+  Bench(Threads& threads, Precision precision)
+      : threads_(threads), precision_(precision), given_(ActivationType(precision), kLongest) {}
+
+  // A variant at a time, so that memory is its own; tables come one after another all the same.
+  void Run() {
+    Table lengths({"variant", "rows", "attention", "model", "peak above weights MiB", "attention x full",
+                   "model x full", "ceiling"});
+    for (const Variant& variant : Variants()) {
+      const RandomModel model = MakeRandomModel(Config(variant), precision_);
+      std::unique_ptr<Sequence> longest = Lengths(variant, *model, lengths);
+      if (model->info().decode != DecodeClass::kNone) Positions(variant, *model, std::move(longest));
     }
-    growths.push_back(
-        Cat(variant.name, ": attention n^", module_growth.Exponent(), ", model n^", model_growth.Exponent()));
+    Print({"exponent of n", "attention", "claimed", "model", "claimed"}, exponents_);
+    Print({"variant", "position", "a token", "x at 1,000", "state KiB", "resident MiB"}, positions_);
   }
-  std::printf("growth from 4,096 rows on\n");
-  for (const std::string& growth : growths) std::printf("  %s\n", growth.c_str());
+
+ private:
+  std::unique_ptr<Sequence> Lengths(const Variant& variant, const Model& model, Table& table);
+  void Positions(const Variant& variant, const Model& model, std::unique_ptr<Sequence> longest);
+  void ReadTo(const Model& model, Sequence& sequence, int64_t position);
+  void Step(const Model& model, Sequence& sequence);
+
+  static void Print(const Cells& columns, const std::vector<Cells>& rows) {
+    Table table(columns);
+    for (const Cells& row : rows) table.Row(row);
+  }
+
+  Threads& threads_;
+  const Precision precision_;
+  const ProductRows given_;
+  std::map<int64_t, std::pair<double, double>> full_;  // seconds of attention and model, by rows
+  std::vector<Cells> exponents_, positions_;
+};
+
+// Gives the longest sequence that was read.
+std::unique_ptr<Sequence> Bench::Lengths(const Variant& variant, const Model& model, Table& table) {
+  const Module module(variant, precision_);
+  std::unique_ptr<Sequence> sequence;
+  Growths alone_growth, whole_growth;
+  ResetPeakMemory();
+  const double weights = MemoryMib("VmRSS");
+  for (int64_t n = 512; n <= kLongest; n *= 2) {
+    const double alone = module.Whole(given_, n, threads_);
+    sequence.reset();
+    ResetPeakMemory();
+    const double whole = Seconds([&] {
+      sequence.reset();
+      sequence = AfterPrompt(model, n, threads_);
+    });
+    const double peak = MemoryMib("VmHWM") - weights;
+    if (variant.name == "full") full_[n] = {alone, whole};
+    alone_growth.Add(n, alone, module.Cost(n));
+    whole_growth.Add(n, whole, model.Cost(n));
+    table.Row({variant.name, Cat(n), Milliseconds(alone), Milliseconds(whole),
+               Cat(static_cast<int64_t>(peak)), Ratio(full_[n].first, alone), Ratio(full_[n].second, whole),
+               Times(1 + n / (6.0 * kWidth))});
+  }
+  exponents_.push_back({variant.name, alone_growth.measured.Exponent(), alone_growth.claimed.Exponent(),
+                        whole_growth.measured.Exponent(), whole_growth.claimed.Exponent()});
+  return sequence;
 }
 
-// Takes in rows up to a position, in chunks where the model takes a prompt in chunks.
-void ReadTo(const Model& model, Sequence& sequence, int64_t position, Threads& threads) {
-  const int64_t chunk = model.info().decode == DecodeClass::kExact ? 16 * kGrid : position;
+// A token at a position and one at 1,000, in turns.
+void Bench::Positions(const Variant& variant, const Model& model, std::unique_ptr<Sequence> longest) {
+  const bool constant = model.StateBytes(kLongest) == model.StateBytes(kFar);
+  const std::unique_ptr<Sequence> first = AfterPrompt(model, kPositions[0], threads_);
+  for (int64_t position : kPositions) {
+    if (position == kFar && !constant) continue;
+    if (position == kFar) ReadTo(model, *longest, kFar);
+    const std::unique_ptr<Sequence> near = first->Clone();
+    const std::unique_ptr<Sequence> far =
+        position < kLongest ? AfterPrompt(model, position, threads_) : longest->Clone();
+    ResetPeakMemory();  // what is free goes back
+    const std::vector<double> seconds =
+        LeastSeconds({[&] { Step(model, *near); }, [&] { Step(model, *far); }}, 1);
+    positions_.push_back({variant.name, Cat(position), Milliseconds(seconds[1]),
+                          Times(seconds[1] / seconds[0]), Cat(model.StateBytes(position) >> 10),
+                          Cat(static_cast<int64_t>(MemoryMib("VmRSS")))});
+  }
+}
+
+void Bench::ReadTo(const Model& model, Sequence& sequence, int64_t position) {
   while (sequence.tokens() < position) {
-    const int64_t to = std::min(position, sequence.tokens() / kGrid * kGrid + chunk);
-    std::vector<Work> works{{.sequence = &sequence, .tokens = Tokens(to - sequence.tokens(), 256)}};
-    works[0].more = to < position;
-    RunPass(model, works, threads);
+    const int64_t count = std::min(16 * kGrid, position - sequence.tokens());
+    std::vector<Work> works{{.sequence = &sequence, .tokens = Tokens(count, 256)}};
+    works[0].more = sequence.tokens() + count < position;
+    RunPass(model, works, threads_);
   }
 }
 
-void Positions(Threads& threads, Precision precision) {
-  Table table({"variant", "position", "a token", "x at 1,000", "state KiB", "resident MiB"});
-  for (const Variant& variant : Variants()) {
-    RandomModel model = MakeRandomModel(Config(variant), precision);
-    if (model->info().decode == DecodeClass::kNone) continue;
-    const bool constant = model->StateBytes(kLongest) == model->StateBytes(kFar);
-    const std::unique_ptr<Sequence> sequence = model->Start();
-    double first = 0;
-    for (int64_t position : kPositions) {
-      if (position == kFar && !constant) continue;
-      ReadTo(*model, *sequence, position, threads);
-      int32_t next = 1;
-      const double seconds = LeastSeconds({[&] {
-                                            std::vector<Work> works;
-                                            works.push_back(LastRow(sequence.get(), {next}, &next));
-                                            RunPass(*model, works, threads);
-                                          }},
-                                          0.5)[0];
-      if (first == 0) first = seconds;
-      table.Row({variant.name, Cat(position), Milliseconds(seconds), Times(seconds / first),
-                 Cat(model->StateBytes(position) >> 10), Cat(static_cast<int64_t>(MemoryMib("VmRSS")))});
-    }
-  }
+void Bench::Step(const Model& model, Sequence& sequence) {
+  int32_t next = 0;
+  std::vector<Work> works;
+  works.push_back(LastRow(&sequence, {1}, &next));
+  RunPass(model, works, threads_);
 }
 
 }  // namespace
@@ -214,8 +269,7 @@ void VariantsSection(Threads& threads, const Limits&) {
   const Precision precision = Supported(Precision::kBf16);
   std::printf("4 layers, width %d, %d heads, %s\n", static_cast<int>(kWidth), static_cast<int>(kHeads),
               std::string(Name(precision)).c_str());
-  Lengths(threads, precision);
-  Positions(threads, precision);
+  Bench(threads, precision).Run();
 }
 
 }  // namespace heed
