@@ -50,12 +50,19 @@ struct AttentionSetting {
   std::string where;  // begins error messages: "config.json: layers[3].attention"
 };
 
+// What a product is made with instead in the rows at a few positions of a sequence.
+struct RowsApart {
+  std::vector<int64_t> positions;  // ascending; none: all rows are alike
+  Tensor weight, bias;             // of the product's shapes
+};
+
 // A row-wise product of the layer's (normalised) input, y = x W' + b, computed by the layer for all rows.
 struct Product {
   std::string name;
   Tensor weight;           // [out, in]
   Tensor bias;             // [out] or empty
   bool of_source = false;  // of the source's rows (keys and values of cross-attention), not of the input's
+  RowsApart apart{};       // not of the source's rows
 };
 
 // The rows that one sequence gives to one Extend().

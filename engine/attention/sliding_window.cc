@@ -27,7 +27,7 @@ constexpr int64_t kFar = int64_t{1} << 30;
 constexpr int64_t kMostTokens = int64_t{1} << 40;
 constexpr int64_t kMostDilation = 1 << 12;  // a head keeps so many tracks
 constexpr int64_t kMostGlobalTokens = 1 << 12;
-enum { kQ, kK, kV, kGlobalQ, kGlobalK, kGlobalV };  // the products
+enum { kQ, kK, kV, kGlobalK, kGlobalV };  // the products; the rows of global tokens have Qg for Q
 
 struct Options {
   int heads = 1;
@@ -187,7 +187,7 @@ void Run::AttendFromGlobals(const AttentionRows& rows, int head, const std::vect
   const ScratchFrame frame(scratch);
   KeyValuePages pages = NoPages();
   pages.Append(Head(rows.products[kGlobalK], head), Head(rows.products[kGlobalV], head));
-  const Rows from = Head(rows.products[kGlobalQ], head), to = Head(rows.out, head);
+  const Rows from = Head(rows.products[kQ], head), to = Head(rows.out, head);
   const int64_t count = std::ssize(globals), bytes = options().head_dim * SizeOf(from.dtype);
   SoftmaxQueries queries;
   queries.q = {from.dtype, scratch.Take<char>(count * bytes), count, from.cols, from.cols};
@@ -323,8 +323,12 @@ absl::StatusOr<std::unique_ptr<Attention>> NewSlidingWindowAttention(const Atten
                                                                      const WeightScope& scope) {
   ASSIGN_OR_RETURN(Options options, ReadOptions(setting, fields));
   std::vector<std::string_view> names = {"q", "k", "v"};
-  if (!options.global_tokens.empty()) names.insert(names.end(), {"q_global", "k_global", "v_global"});
+  if (!options.global_tokens.empty()) names.insert(names.end(), {"k_global", "v_global"});
   ASSIGN_OR_RETURN(std::vector<Product> products, LoadProducts(scope, names, setting));
+  if (!options.global_tokens.empty()) {
+    ASSIGN_OR_RETURN(Product q, LoadProduct(scope, "q_global", setting.width, setting.width));
+    products[kQ].apart = {options.global_tokens, q.weight, q.bias};
+  }
   return std::make_unique<SlidingWindowAttention>(setting, std::move(options), std::move(products));
 }
 

@@ -1,5 +1,7 @@
 #include "engine/blocks/sublayer.h"
 
+#include <algorithm>
+
 #include "engine/base/status.h"
 #include "engine/ops/rows.h"
 
@@ -22,6 +24,17 @@ PackedWeights PackProducts(const std::vector<Product>& products, bool of_source,
     if (product.of_source == of_source) parts.push_back({product.weight, product.bias});
   }
   return parts.empty() ? PackedWeights() : PackedWeights::Pack(parts, precision);
+}
+
+// f(first, count) for each run of rows that stand at positions among `these`.
+template <typename F>
+void ForRunsAt(const std::vector<int64_t>& these, std::span<const int64_t> positions, F f) {
+  const int64_t rows = std::ssize(positions);
+  const auto at_these = [&](int64_t row) { return std::ranges::binary_search(these, positions[row]); };
+  for (int64_t row = 0, end; row < rows; row = end + 1) {
+    for (end = row; end < rows && at_these(end);) ++end;
+    if (end > row) f(row, end - row);
+  }
 }
 
 double MultiplyAdds(const PackedWeights& weights) {
@@ -76,12 +89,29 @@ absl::StatusOr<AttentionSublayer> AttentionSublayer::Load(std::unique_ptr<Attent
   sublayer.output_ = PackedWeights::Pack({{o.weight, o.bias}}, precision);
   sublayer.products_ = PackProducts(attention->products(), false, precision);
   sublayer.source_products_ = PackProducts(attention->products(), true, precision);
+  int own = 0;
+  for (const Product& product : attention->products()) {
+    if (product.of_source) continue;
+    const int64_t offset = sublayer.products_.offset(own++);
+    const RowsApart& apart = product.apart;
+    if (apart.positions.empty()) continue;
+    sublayer.apart_.push_back(
+        {apart.positions, PackedWeights::Pack({{apart.weight, apart.bias}}, precision), offset});
+  }
   sublayer.attention_ = std::move(attention);
   return sublayer;
 }
 
-void AttentionSublayer::Open(RowBlock& block, const Rows& products) const {
-  Linear(block, residual_.Open(block), products_, {.out = products});
+void AttentionSublayer::Open(RowBlock& block, std::span<const int64_t> positions,
+                             const Rows& products) const {
+  const Rows input = residual_.Open(block);
+  Linear(block, input, products_, {.out = products});
+  for (const Apart& apart : apart_) {
+    const Rows out = products.Cols(apart.offset, apart.weights.out());
+    ForRunsAt(apart.positions, positions, [&](int64_t first, int64_t count) {
+      Linear(block, input.Slice(first, count), apart.weights, {.out = out.Slice(first, count)});
+    });
+  }
 }
 
 void AttentionSublayer::OpenSource(RowBlock& source, const Rows& products) const {

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
@@ -42,8 +43,8 @@ class AttentionSublayer {
                                                 int64_t width, const NormOptions& norm, Precision precision);
 
   // Before the attention: norm, then all products of the input side by side into `products` [rows,
-  // products_width].
-  void Open(RowBlock& block, const Rows& products) const;
+  // products_width]. `positions` are the rows' in their sequences.
+  void Open(RowBlock& block, std::span<const int64_t> positions, const Rows& products) const;
   // Cross-attention, for rows of the source, which are read as they are: all products of the source side by
   // side into `products` [source rows, source_products_width].
   void OpenSource(RowBlock& source, const Rows& products) const;
@@ -58,15 +59,25 @@ class AttentionSublayer {
   // the attention is not cross().
   std::vector<Rows> Split(const Rows& products, const Rows& source) const;
   int64_t weight_bytes() const {
-    return products_.bytes() + source_products_.bytes() + output_.bytes() + attention_->constant_bytes();
+    int64_t bytes = products_.bytes() + source_products_.bytes() + output_.bytes();
+    for (const Apart& apart : apart_) bytes += apart.weights.bytes();
+    return bytes + attention_->constant_bytes();
   }
-  double multiply_adds() const;         // a row, products only
+  double multiply_adds() const;         // a row, products only; rows apart are taken for the others
   double source_multiply_adds() const;  // a row of the source
 
  private:
+  // RowsApart of a product.
+  struct Apart {
+    std::vector<int64_t> positions;
+    PackedWeights weights;
+    int64_t offset = 0;  // of the product's columns
+  };
+
   std::unique_ptr<Attention> attention_;
   Residual residual_;
   PackedWeights products_, source_products_, output_;
+  std::vector<Apart> apart_;
 };
 
 // A feed-forward with its residual. Const and thread-safe.

@@ -119,7 +119,8 @@ void StackPass::Program(RowBlock& block, int64_t first) const {
   }
   if (step_ < stack_.steps.size()) {
     const Rows products = workspace_->products.rows().Slice(first, block.rows());
-    sublayer().Open(block, products.Cols(0, sublayer().products_width()));
+    sublayer().Open(block, std::span(positions_).subspan(first, block.rows()),
+                    products.Cols(0, sublayer().products_width()));
   }
 }
 

@@ -36,19 +36,18 @@ struct Definition {
   }
 
   std::vector<double> Row(const Passage& passage, int64_t i, int head) const {
-    const int first = globals.contains(i) ? 3 : 0;  // products of its own
+    const int keys = globals.contains(i) ? 3 : 1;  // products of its own; its queries are made apart
     std::vector<double> result(dim);
     double sum = 0;
     for (int64_t j = 0; j < passage.n(); ++j) {
       if (!Sees(i, j, head)) continue;
       double score = 0;
       for (int64_t t = 0; t < dim; ++t) {
-        score +=
-            passage.product(first).At(i, head * dim + t) * passage.product(first + 1).At(j, head * dim + t);
+        score += passage.product(0).At(i, head * dim + t) * passage.product(keys).At(j, head * dim + t);
       }
       const double p = std::exp(score / std::sqrt(static_cast<double>(dim)));
       sum += p;
-      for (int64_t t = 0; t < dim; ++t) result[t] += p * passage.product(first + 2).At(j, head * dim + t);
+      for (int64_t t = 0; t < dim; ++t) result[t] += p * passage.product(keys + 1).At(j, head * dim + t);
     }
     for (double& x : result) x /= sum;
     return result;

@@ -162,8 +162,8 @@ TEST_P(SameBits, WhateverTheCompanyTheThreadsAndTheBudget) {
 INSTANTIATE_TEST_SUITE_P(Every, SameBits, testing::ValuesIn(Settings()),
                          [](const auto& info) { return info.param.name; });
 
-TEST(SameBits, OfAnEncoderInAnyCompany) {
-  Json config = SmallConfig("encoder", "classification");
+void ExpectSameBitsInAnyCompany(const Json& attention) {
+  Json config = SmallConfig("encoder", "classification", attention);
   config["pooling"] = "mean";
   for (Precision precision : {Precision::kF32, Precision::kBf16, Precision::kInt8}) {
     RandomModel model = MakeRandomModel(config, precision);
@@ -192,6 +192,13 @@ TEST(SameBits, OfAnEncoderInAnyCompany) {
       ASSERT_EQ(together, alone) << "mix " << mix;
     }
   }
+}
+
+TEST(SameBits, OfAnEncoderInAnyCompany) { ExpectSameBitsInAnyCompany({{"type", "full"}}); }
+
+TEST(SameBits, OfRowsThatHaveWeightsOfTheirOwn) {
+  ExpectSameBitsInAnyCompany(
+      {{"type", "sliding_window"}, {"window", 20}, {"global_tokens", {0, 3, 4, 5, 6, 7, 8, 9, 10, 150}}});
 }
 
 }  // namespace
