@@ -21,18 +21,33 @@ HWY_INLINE V Silu(D d, V x) {
   return hn::Div(x, hn::Add(hn::Set(d, 1.0f), Exp(d, hn::Neg(x))));
 }
 
-// x Phi(x), Phi the normal distribution (Hendrycks and Gimpel 2016); error 1e-6, and 0 below -5.4 where it is
-// above -2e-7. log Phi(-t) is nearly a parabola, so a polynomial and a power give the small tail with the
-// same relative error, and the other side is what the tail leaves: x Phi(x) = x - x Phi(-x).
+// x Phi(x), Phi the normal distribution (Hendrycks and Gimpel 2016), and 0 below -5.4 where it is above
+// -2e-7. log Phi(-t) is nearly a parabola, so a polynomial and a power give the small tail with the same
+// relative error, and the other side is what the tail leaves: x Phi(x) = x - x Phi(-x).
+template <class D, class V, size_t M, size_t N>
+HWY_INLINE V GeluBy(D d, V x, const float (&log2_tail)[M], const float (&power)[N]) {
+  const V t = hn::Abs(x);
+  const V tail =
+      hn::IfThenZeroElse(hn::Gt(t, hn::Set(d, 5.4f)), Exp2InRange(d, Polynomial(d, t, log2_tail), power));
+  const V product = hn::Mul(x, tail);
+  return hn::IfThenElse(hn::Lt(x, hn::Zero(d)), product, hn::Sub(x, product));
+}
+
+// Error 1e-6.
 template <class D, class V>
 HWY_INLINE V Gelu(D d, V x) {
   constexpr float kLog2Tail[] = {-0.9999988992f,   -1.151145017f,     -0.4589695196f,  -0.05304406379f,
                                  0.007682219433f,  -0.0005145797411f, -6.11041333e-5f, 1.92261661e-5f,
                                  -1.948337727e-6f, 7.512251232e-8f};
-  const V t = hn::Abs(x);
-  const V tail = hn::IfThenZeroElse(hn::Gt(t, hn::Set(d, 5.4f)), Exp2InRange(d, Polynomial(d, t, kLog2Tail)));
-  const V product = hn::Mul(x, tail);
-  return hn::IfThenElse(hn::Lt(x, hn::Zero(d)), product, hn::Sub(x, product));
+  return GeluBy(d, x, kLog2Tail, kExp2);
+}
+
+// Error 4e-4, in two thirds of the steps: enough where the result becomes bf16.
+template <class D, class V>
+HWY_INLINE V GeluCoarse(D d, V x) {
+  constexpr float kLog2Tail[] = {-1.00035194f,   -1.14635285f,   -0.469480192f,
+                                 -0.0447414593f, 0.00490846178f, -0.0002367635f};
+  return GeluBy(d, x, kLog2Tail, kExp2Coarse);
 }
 
 // x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) / 2, as GPT-2 has it: x / (1 + exp(-2 ...)).
@@ -43,9 +58,10 @@ HWY_INLINE V GeluTanh(D d, V x) {
   return hn::Div(x, hn::Add(hn::Set(d, 1.0f), Exp(d, hn::Mul(x, cubic))));
 }
 
-// body(f) with f(v) the activation: chosen once, outside of the loops in `body`.
+// body(f) with f(v) the activation, as exact as numbers of type `to` can tell: chosen once, outside of the
+// loops in `body`.
 template <class D, class Body>
-HWY_INLINE void WithActivation(Activation activation, D d, Body&& body) {
+HWY_INLINE void WithActivation(Activation activation, DType to, D d, Body&& body) {
   using V = hn::VFromD<D>;
   switch (activation) {
     case Activation::kNone:
@@ -53,6 +69,7 @@ HWY_INLINE void WithActivation(Activation activation, D d, Body&& body) {
     case Activation::kRelu:
       return body([d](V v) { return hn::IfThenZeroElse(hn::Lt(v, hn::Zero(d)), v); });
     case Activation::kGelu:
+      if (to == DType::kBf16) return body([d](V v) { return GeluCoarse(d, v); });
       return body([d](V v) { return Gelu(d, v); });
     case Activation::kGeluTanh:
       return body([d](V v) { return GeluTanh(d, v); });

@@ -74,7 +74,7 @@ HWY_INLINE void FinishAs(const TileEpilogue& e, const Sums& sums, const F& f) {
 }
 
 void Finish(const TileEpilogue& e) {
-  WithActivation(e.activation, D(), [&](auto f) {
+  WithActivation(e.activation, e.out.dtype, D(), [&](auto f) {
     if (e.row_scales != nullptr) {
       FinishAs(e, IntSums{e}, f);
     } else {

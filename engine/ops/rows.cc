@@ -80,7 +80,7 @@ void RmsNorm(Matrix<const float> x, const float* weight, float eps, const Rows& 
 
 void Activate(Activation activation, const Rows& x) {
   const D d;
-  WithActivation(activation, d, [&](auto f) {
+  WithActivation(activation, x.dtype, d, [&](auto f) {
     for (int64_t r = 0; r < x.rows; ++r) {
       WithRow(x, r, [&](auto* row) {
         ForVectors(d, x.cols,

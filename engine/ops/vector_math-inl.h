@@ -137,16 +137,18 @@ HWY_INLINE V ExpInRange(D d, V x) {
   return power.Times(d, hn::Add(tail, hn::Set(d, 1.0f)));
 }
 
-// 2^y for -126 < y < 127; outside it means nothing; error 1e-7.
-template <class D, class V>
-HWY_INLINE V Exp2InRange(D d, V y) {
-  constexpr float kPower[] = {1.000000076f,   0.6931471881f,   0.2402210531f,
-                              0.05550356899f, 0.009676148062f, 0.001339097825f};
+// 2^y for -126 < y < 127; outside it means nothing. `power` is 2^r for |r| <= 1/2, as exact as the result
+// has to be.
+constexpr float kExp2[] = {1.000000076f,   0.6931471881f,   0.2402210531f,
+                           0.05550356899f, 0.009676148062f, 0.001339097825f};       // error 1e-7
+constexpr float kExp2Coarse[] = {1.0f, 0.693282927f, 0.242210959f, 0.0550089305f};  // error 1e-4
+template <class D, class V, size_t N>
+HWY_INLINE V Exp2InRange(D d, V y, const float (&power)[N]) {
   const V round = hn::Set(d, 12582912.0f);
   const V shifted = hn::Add(y, round);
-  const V power = Polynomial(d, hn::Sub(y, hn::Sub(shifted, round)), kPower);
+  const V fraction = Polynomial(d, hn::Sub(y, hn::Sub(shifted, round)), power);
   const hn::RebindToSigned<D> di;
-  return hn::BitCast(d, hn::Add(hn::BitCast(di, power), hn::ShiftLeft<23>(hn::BitCast(di, shifted))));
+  return hn::BitCast(d, hn::Add(hn::BitCast(di, fraction), hn::ShiftLeft<23>(hn::BitCast(di, shifted))));
 }
 
 constexpr float kExpMin = -86.0f, kExpMax = 88.7f;
