@@ -1,9 +1,9 @@
-// The engine's threads, lent to one pass at a time for one layer, so that models take turns.
+// The engine's threads, lent to one pass at a time for one layer or a part of it, so that models take turns.
 //
 // The turn goes to the seat that has used the least time (start-time fair queueing, Goyal et al. 1996).
 // Models that are busy share the time evenly, whatever their layers cost; and a model with cheap passes, a
-// decoder, waits for at most one layer of an expensive one in each of its own passes that costs less than
-// that layer.
+// decoder, waits for at most one turn of an expensive one in each of its own passes that costs less than that
+// turn.
 #ifndef HEED_SERVER_TURNS_H_
 #define HEED_SERVER_TURNS_H_
 
@@ -34,7 +34,8 @@ class Turns {
   void Enter(Seat& seat);
   void Leave(Seat& seat);
 
-  // Waits for the turn of a seat that has entered, then runs one layer. What the pass throws passes through.
+  // Waits for the turn of a seat that has entered, then advances the pass once. What the pass throws passes
+  // through.
   bool Advance(Pass& pass, Seat& seat);
 
   int waiting() const;  // in Advance(), without their turn

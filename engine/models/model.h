@@ -2,8 +2,8 @@
 //
 //   std::unique_ptr<Sequence> s = model->Start();
 //   std::unique_ptr<Pass> pass = model->Begin(works);   // a batch: one Work for each sequence
-//   while (pass->Advance(threads)) {}                   // a layer at a time; stop anywhere and nothing is
-//   left behind
+//   while (pass->Advance(threads)) {}                   // a layer or less at a time; stop anywhere and
+//   nothing is left behind
 //
 // An encoder-decoder's sequence is its target; the first Work of it brings the whole source too, which goes
 // through the encoder's layers first, in the same pass. What cross-attention keeps of it belongs to the
@@ -66,8 +66,8 @@ struct Work {
 class Pass {
  public:
   virtual ~Pass() = default;
-  // Goes on by one layer. False when the pass is done and every wanted row was read. After an exception the
-  // sequences of the batch are in an undefined state: drop them.
+  // Goes on by one layer or, where that is long, a part of it. False when the pass is done and every wanted
+  // row was read. After an exception the sequences of the batch are in an undefined state: drop them.
   virtual bool Advance(Threads& threads) = 0;
   // Nobody waits for works[i] any more: no more attention is computed for it, nothing is read. Its sequence
   // is undefined from here on. Between two Advance() only.

@@ -5,12 +5,29 @@
 #include <numeric>
 #include <utility>
 
+#include "absl/log/log.h"
+
 namespace heed {
 namespace {
 
 // Rows a thread should have before threads stop sharing the columns of every product and take rows of their
 // own.
 constexpr int64_t kRowsOfATeamOfOne = 64;
+
+// Multiply-adds of one Advance(), or little more: some 25 ms of two cores in bf16. Other models wait for so
+// much, not for a layer of a whole document.
+constexpr double kTurn = 4e9;
+
+// Runs as many of the tasks as there is room for, all threads with as many; true when the last one is done.
+bool RunSome(Threads& threads, StackPass::Turn& turn, int64_t tasks,
+             absl::FunctionRef<double(int64_t i)> cost, absl::FunctionRef<void(int64_t i, int thread)> task) {
+  int64_t end = turn.done;
+  for (; end < tasks && (turn.room > 0 || (end - turn.done) % threads.count() != 0); ++end)
+    turn.room -= cost(end);
+  threads.RunTasks(end - turn.done, [&](int64_t i, int thread) { task(turn.done + i, thread); });
+  turn.done = end < tasks ? end : 0;
+  return end == tasks;
+}
 
 }  // namespace
 
@@ -43,17 +60,50 @@ void StackPass::Begin(StackPass* source, int64_t answers, int64_t output_width) 
 }
 
 bool StackPass::Advance(Threads& threads) {
-  ForBlocks(threads, ProgramCost(), [&](RowBlock& block, int64_t first) { Program(block, first); });
-  if (step_ == stack_.steps.size()) return false;
-  if (source_ && sublayer().cross()) OpenSources(threads);
-  Attend(threads);
-  ++step_;
+  turn_.room = kTurn;
+  while (turn_.room > 0 && RunStage(threads)) {
+    switch (stage_) {
+      case Stage::kProgram:
+        if (step_ == stack_.steps.size()) return false;
+        BeginAttention();
+        stage_ = source_ && sublayer().cross() ? Stage::kSources : Stage::kAttention;
+        break;
+      case Stage::kSources:
+        stage_ = Stage::kSourceAttention;
+        break;
+      case Stage::kSourceAttention:
+        stage_ = Stage::kAttention;
+        break;
+      case Stage::kAttention:
+        fresh_.clear();
+        ++step_;
+        stage_ = Stage::kProgram;
+        return true;
+    }
+  }
   return true;
+}
+
+// True when the stage is done, false when there was no room for all of it.
+bool StackPass::RunStage(Threads& threads) {
+  switch (stage_) {
+    case Stage::kProgram:
+      return ForBlocks(threads, turn_, ProgramCost(),
+                       [&](RowBlock& block, int64_t first) { Program(block, first); });
+    case Stage::kSources:
+      return OpenSources(threads);
+    case Stage::kSourceAttention:
+      return Attend(threads, /*source=*/true);
+    case Stage::kAttention:
+      return Attend(threads, /*source=*/false);
+  }
+  LOG(FATAL) << "no such stage";
 }
 
 void StackPass::Normalize(Threads& threads) {
   if (!stack_.norm) return;
-  ForBlocks(threads, static_cast<double>(stack_.widths.width), [&](RowBlock& block, int64_t) {
+  Turn whole;
+  ForBlocks(threads, whole, static_cast<double>(stack_.widths.width), [&](RowBlock& block, int64_t) {
     ForRows(block, [&](int64_t first, int64_t count) {
       const Matrix<float> x = block.x.Rows(first, count);
       stack_.norm->Apply(x, {DType::kF32, x.data, x.rows, x.cols, x.stride});
@@ -79,29 +129,29 @@ bool StackPass::IsAlone(double row_cost) const {
 
 // Little to do: the caller alone. Few rows: all threads are one team. Many: blocks of equal size, a multiple
 // of the threads in number.
-void StackPass::ForBlocks(Threads& threads, double row_cost,
+bool StackPass::ForBlocks(Threads& threads, Turn& turn, double row_cost,
                           absl::FunctionRef<void(RowBlock& block, int64_t first)> f) {
   const int64_t rows = this->rows(), count = threads.count();
   Workspaces::AddThreads(*workspace_, stack_, precision_, threads.count());
-  if (IsAlone(row_cost)) {
-    Team alone;
-    RowBlock block = Block(alone, 0, 0, 0, rows);
-    return f(block, 0);
-  }
   if (rows <= std::min(kMaxBlockRows, kRowsOfATeamOfOne * count)) {
-    threads.RunTeam([&](Team& team) {
+    const auto all = [&](Team& team) {
       RowBlock block = Block(team, team.rank(), 0, 0, rows);
       f(block, 0);
-    });
-    return;
+    };
+    Team alone;
+    IsAlone(row_cost) ? all(alone) : threads.RunTeam(all);
+    turn.room -= static_cast<double>(rows) * row_cost;
+    return true;
   }
   const int64_t turns = (rows + count * kMaxBlockRows - 1) / (count * kMaxBlockRows);
   const int64_t size = ((rows + turns * count - 1) / (turns * count) + 7) / 8 * 8;
-  threads.RunTasks((rows + size - 1) / size, [&](int64_t i, int thread) {
-    Team alone;
-    RowBlock block = Block(alone, thread, thread, i * size, std::min(size, rows - i * size));
-    f(block, i * size);
-  });
+  return RunSome(
+      threads, turn, (rows + size - 1) / size, [&](int64_t) { return static_cast<double>(size) * row_cost; },
+      [&](int64_t i, int thread) {
+        Team alone;
+        RowBlock block = Block(alone, thread, thread, i * size, std::min(size, rows - i * size));
+        f(block, i * size);
+      });
 }
 
 void StackPass::Program(RowBlock& block, int64_t first) const {
@@ -125,48 +175,43 @@ void StackPass::Program(RowBlock& block, int64_t first) const {
 }
 
 // The keys and values of all sources that this pass takes in.
-void StackPass::OpenSources(Threads& threads) {
+bool StackPass::OpenSources(Threads& threads) {
   const Rows products = workspace_->source_products.rows().Cols(0, sublayer().source_products_width());
-  source_->ForBlocks(threads, sublayer().source_multiply_adds(), [&](RowBlock& block, int64_t first) {
-    sublayer().OpenSource(block, products.Slice(first, block.rows()));
-  });
+  return source_->ForBlocks(threads, turn_, sublayer().source_multiply_adds(),
+                            [&](RowBlock& block, int64_t first) {
+                              sublayer().OpenSource(block, products.Slice(first, block.rows()));
+                            });
 }
 
-// Multiply-adds of the step's attention, all shares.
-double StackPass::AttentionCost() const {
+void StackPass::BeginAttention() {
   const Attention& attention = sublayer().attention();
-  double cost = 0;
-  for (const Share& share : shares_) {
-    cost += sublayer().cross() ? attention.Cost(GeometricMean(share.count, share.source_keys))
-                               : attention.Cost(share.first + share.count) - attention.Cost(share.first);
-  }
-  return cost;
-}
-
-void StackPass::Attend(Threads& threads) {
-  const Attention& attention = sublayer().attention();
-  std::vector<std::unique_ptr<AttentionRun>> fresh(shares_.size());
+  fresh_.resize(shares_.size());
+  costs_.resize(shares_.size());
   for (size_t s = 0; s < shares_.size(); ++s) {
-    if (!shares_[s].sequence) fresh[s] = attention.Start();
+    const Share& share = shares_[s];
+    if (!share.sequence) fresh_[s] = attention.Start();
+    costs_[s] = sublayer().cross() ? attention.Cost(GeometricMean(share.count, share.source_keys))
+                                   : attention.Cost(share.first + share.count) - attention.Cost(share.first);
   }
+}
+
+bool StackPass::Attend(Threads& threads, bool source) {
+  const int64_t heads = sublayer().attention().tasks(), tasks = std::ssize(shares_) * heads;
   const std::vector<Rows> products =
       sublayer().Split(workspace_->products.rows(), workspace_->source_products.rows());
-  const auto extend_all = [&](bool source) {
-    const auto task = [&](int64_t i, int thread) {
-      const int s = longest_first_[i / attention.tasks()];
-      const Share& share = shares_[s];
-      if (share.dropped || (source && share.source < 0)) return;
-      AttentionRun& run = share.sequence ? share.sequence->run(step_) : *fresh[s];
-      Extend(share, run, products, source, static_cast<int>(i % attention.tasks()),
-             workspace_->scratch[thread]);
-    };
-    const int64_t tasks = std::ssize(shares_) * attention.tasks();
-    const double least = IsAlone(ProgramCost()) ? kAlone : kAloneAwake;
-    if (AttentionCost() > least) return threads.RunTasks(tasks, task);
-    for (int64_t i = 0; i < tasks; ++i) task(i, 0);
+  const auto task = [&](int64_t i, int thread) {
+    const int s = longest_first_[i / heads];
+    const Share& share = shares_[s];
+    if (share.dropped || (source && share.source < 0)) return;
+    AttentionRun& run = share.sequence ? share.sequence->run(step_) : *fresh_[s];
+    Extend(share, run, products, source, static_cast<int>(i % heads), workspace_->scratch[thread]);
   };
-  if (source_ && sublayer().cross()) extend_all(/*source=*/true);
-  extend_all(/*source=*/false);
+  const auto cost = [&](int64_t i) { return costs_[longest_first_[i / heads]] / static_cast<double>(heads); };
+  const double least = IsAlone(ProgramCost()) ? kAlone : kAloneAwake;
+  if (std::accumulate(costs_.begin(), costs_.end(), 0.0) > least)
+    return RunSome(threads, turn_, tasks, cost, task);
+  for (int64_t i = 0; i < tasks; ++i) task(i, 0);
+  return true;
 }
 
 // Takes the share's source in, or its rows.

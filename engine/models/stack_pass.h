@@ -3,6 +3,7 @@
 #ifndef HEED_ENGINE_MODELS_STACK_PASS_H_
 #define HEED_ENGINE_MODELS_STACK_PASS_H_
 
+#include <limits>
 #include <memory>
 #include <span>
 #include <vector>
@@ -30,6 +31,12 @@ class StackPass {
     bool dropped = false;
   };
 
+  // Work that is done a part at a time.
+  struct Turn {
+    double room = std::numeric_limits<double>::infinity();  // multiply-adds that are still to be done now
+    int64_t done = 0;                                       // tasks, of those begun
+  };
+
   StackPass(const Stack& stack, Precision precision, Workspaces& workspaces);
   ~StackPass();
 
@@ -38,15 +45,16 @@ class StackPass {
   // `source`: the finished pass of the shares' sources, if any share has one; it outlives this one.
   // `answers` and `output_width`: what the head will need of the workspace.
   void Begin(StackPass* source, int64_t answers, int64_t output_width);
-  // Goes on by one step. False when the last program is done: x() is what the stack gives, before its norm.
+  // Goes on by one step or, where that is long, a part of it. False when the last program is done: x() is
+  // what the stack gives, before its norm.
   bool Advance(Threads& threads);
   // The stack's norm, in place: x() is now what cross-attention reads.
   void Normalize(Threads& threads);
   void Drop(int share) { shares_[share].dropped = true; }
 
   // f for all rows, in blocks by one thread each, or by all threads as one team, whichever is faster for rows
-  // that cost so many multiply-adds each.
-  void ForBlocks(Threads& threads, double row_cost,
+  // that cost so many multiply-adds each. False when there was no room for all blocks: call again.
+  bool ForBlocks(Threads& threads, Turn& turn, double row_cost,
                  absl::FunctionRef<void(RowBlock& block, int64_t first)> f);
 
   const std::vector<Share>& shares() const { return shares_; }
@@ -55,12 +63,16 @@ class StackPass {
   Workspace& workspace() { return *workspace_; }
 
  private:
+  // What a step consists of, in this order.
+  enum class Stage { kProgram, kSources, kSourceAttention, kAttention };
+
   double ProgramCost() const;
-  double AttentionCost() const;
   bool IsAlone(double row_cost) const;
   void Program(RowBlock& block, int64_t first) const;
-  void OpenSources(Threads& threads);
-  void Attend(Threads& threads);
+  bool RunStage(Threads& threads);
+  bool OpenSources(Threads& threads);
+  void BeginAttention();
+  bool Attend(Threads& threads, bool source);
   void Extend(const Share& share, AttentionRun& run, const std::vector<Rows>& products, bool source, int task,
               Scratch& scratch) const;
   RowBlock Block(Team& team, int thread, int buffers, int64_t first, int64_t count) const;
@@ -76,6 +88,11 @@ class StackPass {
   StackPass* source_ = nullptr;
   std::unique_ptr<Workspace> workspace_;
   size_t step_ = 0;  // the next program's
+  Stage stage_ = Stage::kProgram;
+  Turn turn_;
+  // Of the attention at hand, by share: what remembers nobody's rows, and the multiply-adds.
+  std::vector<std::unique_ptr<AttentionRun>> fresh_;
+  std::vector<double> costs_;
 };
 
 }  // namespace heed
