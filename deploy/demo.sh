@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The demonstration: a server with the shipped models on ports of its own choice, sentences classified, words
-# translated to their sounds, a text streamed, and what that moved in the metrics. The arguments are the command that is `heed`: ./dev demo and ./dev image
-# call this.
+# translated to their sounds, a text streamed, another from a model whose memory does not grow, and what that moved
+# in the metrics. The arguments are the command that is `heed`: ./dev demo and ./dev image call this.
 set -euo pipefail
 
 folder=$(mktemp -d)
@@ -46,6 +46,15 @@ heading "heed generate --model=g2p --beams=4"
 heading "heed generate --model=shakespeare"
 "$@" generate "$to" --model=shakespeare --max_tokens=300 --seed=1 --temperature=0.7 "KING RICHARD:
 "
+
+heading "heed generate --model=shakespeare-relative_memory, which remembers 256 bytes a layer, however long the text"
+"$@" generate "$to" --model=shakespeare-relative_memory --max_tokens=300 --seed=1 --temperature=0.7 "KING RICHARD:
+"
+for model in shakespeare shakespeare-relative_memory; do
+  echo
+  echo "$model"
+  "$@" describe "$to" "$model" | sed -n '/^ *tokens /,$p'
+done
 
 heading "metrics that moved"
 metrics >"$folder/after"

@@ -92,6 +92,34 @@ TEST(Pass, ADroppedWorkIsNotReadAndTheOthersAreUnchanged) {
   EXPECT_EQ(kept, alone);
 }
 
+TEST(Pass, GivesTurnsWithinALongLayerWhereWorkMayBeDroppedToo) {
+  Json config = SmallConfig("encoder", "classification");
+  config["hidden_size"] = 512;
+  config["intermediate_size"] = 2048;
+  RandomModel model = MakeRandomModel(config, Precision::kF32);
+  Threads threads(2);
+  Output alone, kept, dropped;
+  auto lone = model->Start(), a = model->Start(), b = model->Start();
+  const auto classify = [](Sequence* sequence, std::vector<int32_t> tokens, Output* out) {
+    Work work = Last(sequence, std::move(tokens), out);
+    work.wanted = {0};
+    return work;
+  };
+  std::vector<Work> single, batch;
+  single.push_back(classify(lone.get(), {1, 2, 3}, &alone));
+  RunPass(*model, single, threads);
+  batch.push_back(classify(a.get(), std::vector<int32_t>(4096, 7), &dropped));
+  batch.push_back(classify(b.get(), {1, 2, 3}, &kept));
+  auto pass = model->Begin(&batch);
+  int turns = 1;
+  for (; pass->Advance(threads); ++turns) {
+    if (turns == 5) pass->Drop(0);  // in the midst of the first layer
+  }
+  EXPECT_GT(turns, 8);  // 2 layers of 1.3e10 multiply-adds in rows alone
+  EXPECT_TRUE(dropped.empty());
+  EXPECT_EQ(kept, alone);
+}
+
 TEST(Sequence, ACloneGoesItsOwnWay) {
   RandomModel model = MakeRandomModel(SmallConfig("decoder", "lm"));
   Threads threads(1);
