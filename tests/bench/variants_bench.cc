@@ -75,7 +75,7 @@ double Seconds(const std::function<void()>& f) {
   const auto start = std::chrono::steady_clock::now();
   f();
   const std::chrono::duration<double> once = std::chrono::steady_clock::now() - start;
-  return once.count() > 0.5 ? once.count() : LeastSeconds({f}, 0.3)[0];
+  return once.count() > 1 ? once.count() : LeastSeconds({f}, 0.3)[0];
 }
 
 // What a layer's products could give, for so many rows: up to four products of one width.
