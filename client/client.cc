@@ -24,9 +24,8 @@ struct Client::Connection {
   std::unique_ptr<v1::Models::Stub> models = v1::Models::NewStub(channel);
   std::unique_ptr<grpc::health::v1::Health::Stub> health = grpc::health::v1::Health::NewStub(channel);
 
-  // Makes the call, again while the server asks for it, and once where no connection could be made at first.
-  // `attempt` says, with its answer, whether another may
-  // follow.
+  // Makes the call, again while the server asks for it, and once more where no connection could be made at
+  // first. `attempt` says, with its answer, whether another may follow.
   struct Attempt {
     grpc::Status status;
     bool repeatable = true;
@@ -47,8 +46,8 @@ struct Client::Connection {
 
 namespace {
 
-// Now and then a connection fails to a server that is there: one that starts again, a kernel's moment of
-// weakness (EINVAL, once in some ten thousand). gRPC waits a second before it tries again.
+// Now and then a connection fails to a server that is there: one that starts again, a connect()
+// that ends with EINVAL (seen on Linux 6.18). gRPC waits a second before it tries again.
 constexpr absl::Duration kReconnect = absl::Milliseconds(300);
 constexpr int kReconnectAfterMs = 100;  // the least that gRPC allows
 

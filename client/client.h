@@ -1,5 +1,4 @@
-// The client library: typed calls to a Heed server, answers as absl::StatusOr, streams as they come. Where no
-// connection can be made at first, one more is tried for, for 0.3 s, besides.
+// The client library: typed calls to a Heed server, answers as absl::StatusOr, streams as they come.
 //
 //   ASSIGN_OR_RETURN(Client client, Client::Connect("127.0.0.1:8461"));
 //   v1::ClassifyRequest request;

@@ -24,12 +24,7 @@ void LongSection(Threads& threads, const Limits& limits) {
                                     sequence = AfterPrompt(*model, kTokens, threads);
                                   }},
                                   /*seconds=*/0, /*rounds=*/1)[0];
-    int32_t next = 1;
-    double step = LeastSeconds({[&] {
-      std::vector<Work> works;
-      works.push_back(LastRow(sequence.get(), {next}, &next));
-      RunPass(*model, works, threads);
-    }})[0];
+    double step = LeastSeconds({[&] { Step(*model, *sequence, threads); }})[0];
     table.Row({Cat(kTokens), std::string(Name(model->info().precision)),
                Cat(static_cast<int64_t>(seconds * 100) / 100.0),
                Percent(2 * model->Cost(kTokens) / seconds / limits.Operations(model->info().precision)),

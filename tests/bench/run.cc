@@ -22,6 +22,13 @@ void RunPass(const Model& model, std::vector<Work>& batch, Threads& threads) {
   }
 }
 
+void Step(const Model& model, Sequence& sequence, Threads& threads) {
+  int32_t next = 0;
+  std::vector<Work> batch;
+  batch.push_back(LastRow(&sequence, {1}, &next));
+  RunPass(model, batch, threads);
+}
+
 std::unique_ptr<Sequence> AfterPrompt(const Model& model, int64_t n, Threads& threads) {
   const int64_t chunk = model.info().decode == DecodeClass::kExact ? 2048 : n;
   std::unique_ptr<Sequence> sequence = model.Start();

@@ -15,6 +15,9 @@ Work LastRow(Sequence* sequence, std::vector<int32_t> tokens, int32_t* next);
 
 void RunPass(const Model& model, std::vector<Work>& batch, Threads& threads);
 
+// One token more.
+void Step(const Model& model, Sequence& sequence, Threads& threads);
+
 // A sequence that has read a prompt of n tokens, in chunks of 2,048.
 std::unique_ptr<Sequence> AfterPrompt(const Model& model, int64_t n, Threads& threads);
 

@@ -23,12 +23,7 @@ void ShippedSection(Threads& threads, const Limits&) {
     CHECK(model.ok()) << model.status();
     for (int64_t position : {100, 10000}) {
       const std::unique_ptr<Sequence> sequence = AfterPrompt(**model, position, threads);
-      int32_t next = 1;
-      const double seconds = LeastSeconds({[&] {
-        std::vector<Work> works;
-        works.push_back(LastRow(sequence.get(), {next}, &next));
-        RunPass(**model, works, threads);
-      }})[0];
+      const double seconds = LeastSeconds({[&] { Step(**model, *sequence, threads); }})[0];
       const ModelInfo& info = (*model)->info();
       table.Row({info.attention, std::string(Name(info.precision)), Cat(position),
                  Cat(static_cast<int64_t>(1 / seconds)), Cat((*model)->StateBytes(position))});

@@ -186,7 +186,6 @@ class Bench {
   std::unique_ptr<Sequence> Lengths(const Variant& variant, const Model& model, Table& table);
   void Positions(const Variant& variant, const Model& model, std::unique_ptr<Sequence> longest);
   void ReadTo(const Model& model, Sequence& sequence, int64_t position);
-  void Step(const Model& model, Sequence& sequence);
 
   static void Print(const Cells& columns, const std::vector<Cells>& rows) {
     Table table(columns);
@@ -240,7 +239,7 @@ void Bench::Positions(const Variant& variant, const Model& model, std::unique_pt
         position < kLongest ? AfterPrompt(model, position, threads_) : longest->Clone();
     ResetPeakMemory();  // what is free goes back
     const std::vector<double> seconds =
-        LeastSeconds({[&] { Step(model, *near); }, [&] { Step(model, *far); }}, 1);
+        LeastSeconds({[&] { Step(model, *near, threads_); }, [&] { Step(model, *far, threads_); }}, 1);
     positions_.push_back({variant.name, Cat(position), Milliseconds(seconds[1]),
                           Times(seconds[1] / seconds[0]), Cat(model.StateBytes(position) >> 10),
                           Cat(static_cast<int64_t>(MemoryMib("VmRSS")))});
@@ -254,13 +253,6 @@ void Bench::ReadTo(const Model& model, Sequence& sequence, int64_t position) {
     works[0].more = sequence.tokens() + count < position;
     RunPass(model, works, threads_);
   }
-}
-
-void Bench::Step(const Model& model, Sequence& sequence) {
-  int32_t next = 0;
-  std::vector<Work> works;
-  works.push_back(LastRow(&sequence, {1}, &next));
-  RunPass(model, works, threads_);
 }
 
 }  // namespace
