@@ -12,7 +12,9 @@
 #include "grpc/health/v1/health.grpc.pb.h"
 #include "grpcpp/create_channel.h"
 #include "grpcpp/security/credentials.h"
-#include "heed/v1/heed.grpc.pb.h"
+#include "heed/v1/inference.grpc.pb.h"
+#include "heed/v1/models.grpc.pb.h"
+#include "heed/v1/server.grpc.pb.h"
 
 namespace heed {
 
@@ -191,13 +193,14 @@ absl::Status Client::Generate(const v1::GenerateRequest& request,
   });
 }
 
-absl::StatusOr<v1::ListResponse> Client::List(const CallOptions& options) const {
-  return connection_->Unary(&v1::Models::Stub::List, connection_->models, v1::ListRequest(), options);
+absl::StatusOr<v1::ListModelsResponse> Client::List(const CallOptions& options) const {
+  return connection_->Unary(&v1::Models::Stub::ListModels, connection_->models, v1::ListModelsRequest(),
+                            options);
 }
 
-absl::StatusOr<v1::ModelDescription> Client::Describe(const v1::DescribeRequest& request,
+absl::StatusOr<v1::ModelDescription> Client::Describe(const v1::DescribeModelRequest& request,
                                                       const CallOptions& options) const {
-  return connection_->Unary(&v1::Models::Stub::Describe, connection_->models, request, options);
+  return connection_->Unary(&v1::Models::Stub::DescribeModel, connection_->models, request, options);
 }
 
 absl::StatusOr<grpc::health::v1::HealthCheckResponse::ServingStatus> Client::Health(

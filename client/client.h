@@ -21,7 +21,9 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "grpc/health/v1/health.pb.h"
-#include "heed/v1/heed.pb.h"
+#include "heed/v1/inference.pb.h"
+#include "heed/v1/models.pb.h"
+#include "heed/v1/server.pb.h"
 
 namespace heed {
 
@@ -63,8 +65,8 @@ class Client {
                         absl::FunctionRef<void(const v1::GenerateEvent&)> on_event,
                         const CallOptions& options = {}) const;
 
-  absl::StatusOr<v1::ListResponse> List(const CallOptions& options = {}) const;
-  absl::StatusOr<v1::ModelDescription> Describe(const v1::DescribeRequest& request,
+  absl::StatusOr<v1::ListModelsResponse> List(const CallOptions& options = {}) const;
+  absl::StatusOr<v1::ModelDescription> Describe(const v1::DescribeModelRequest& request,
                                                 const CallOptions& options = {}) const;
 
   // Whether the server (with an empty name) or a model is ready. NOT_FOUND for a name that the server does

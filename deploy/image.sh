@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the container image of deploy/Dockerfile with buildah, tries it and measures it. ./dev image calls this on the
+# Builds the container image of the Dockerfile with buildah, tries it and measures it. ./dev image calls this on the
 # platform. The storage is in the cache; Docker Hub is not needed: the base image is made by debootstrap.
 set -euo pipefail
 store=$1/image  # in the cache
@@ -21,7 +21,7 @@ make_base() {
 
 build_image() {
   buildah build --isolation chroot "${limits[@]}" --pull-never --layers=false --volume "$CCACHE_DIR:/ccache" \
-    --format docker --file deploy/Dockerfile --tag heed .
+    --format docker --file Dockerfile --tag heed .
 }
 
 # From the image's own files and as its user: the server, and the calls that the demonstration makes.

@@ -10,6 +10,11 @@ using Time = std::chrono::steady_clock::time_point;
 using Duration = std::chrono::steady_clock::duration;
 inline constexpr Time kNever = Time::max();
 
+constexpr Duration ToDuration(double seconds) {
+  return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
+}
+constexpr double ToSeconds(Duration time) { return std::chrono::duration<double>(time).count(); }
+
 class Clock {
  public:
   virtual ~Clock() = default;

@@ -7,7 +7,7 @@
 
 #include "absl/strings/ascii.h"
 #include "engine/base/file.h"
-#include "engine/base/status.h"
+#include "server/error.h"
 
 namespace heed {
 namespace {
@@ -91,16 +91,16 @@ absl::StatusOr<const ServedModel*> Registry::Find(std::string_view name, std::st
     return Invalid("no model is named, and ", entries_.size(), " are served");
   const auto entry = std::find_if(entries_.begin(), entries_.end(),
                                   [&](const Entry& e) { return name.empty() || e.spec.name == name; });
-  if (entry == entries_.end()) return absl::NotFoundError(Cat("no model '", name, "' is served"));
+  if (entry == entries_.end()) return Error(ErrorReason::kModelNotFound, "no model '", name, "' is served");
   const ModelSpec& spec = entry->spec;
   if (!version.empty() && version != spec.version) {
-    return absl::NotFoundError(
-        Cat("model '", spec.name, "' has no version '", version, "', it is served as '", spec.version, "'"));
+    return Error(ErrorReason::kVersionNotFound, "model '", spec.name, "' has no version '", version,
+                 "', it is served as '", spec.version, "'");
   }
   if (entry->state == ModelState::kLoading)
-    return absl::UnavailableError(Cat("model '", spec.name, "' is loading"));
+    return Error(ErrorReason::kModelLoading, "model '", spec.name, "' is loading");
   if (entry->state == ModelState::kFailed)
-    return absl::FailedPreconditionError(Cat("model '", spec.name, "' could not be loaded"));
+    return Error(ErrorReason::kModelFailed, "model '", spec.name, "' could not be loaded");
   return entry->model;
 }
 

@@ -40,7 +40,7 @@ struct Finished {
   Reason reason = Reason::kMaxTokens;
   std::string stop_string;  // which one matched
   Usage usage;
-  double score = 0;  // of a beam search's hypothesis
+  std::optional<double> score;  // of a beam search's hypothesis
 };
 
 // What happens to one sample of one input: started, pieces, then finished or an error, once.

@@ -19,7 +19,11 @@ MODELS = BLOCKS | TEXT | {"engine/models"}
 GENERATION = MODELS | {"engine/generation"}
 SERVER = GENERATION | {"server"}
 JOBS = SERVER | {"server/jobs"}
-SERVICES = JOBS | {"server/services", "proto"}
+CONFIG = SERVER | {"server/config", "proto"}
+OBSERVATION = SERVER | {"server/observation"}
+TRANSPORT = SERVER | {"server/transport", "proto"}
+API = JOBS | CONFIG | OBSERVATION | TRANSPORT | {"server/api"}
+SERVICE = API | {"server/service"}
 CLIENT = BASE | {"client", "proto"}
 MAY_INCLUDE = {
     "engine/base": BASE,
@@ -33,20 +37,25 @@ MAY_INCLUDE = {
     "engine/generation": GENERATION,
     "server": SERVER,
     "server/jobs": JOBS,
-    "server/services": SERVICES,
+    "server/config": CONFIG,
+    "server/observation": OBSERVATION,
+    "server/transport": TRANSPORT,
+    "server/api": API,
+    "server/service": SERVICE,
     "client": CLIENT,
-    "client/cli": CLIENT | SERVICES | {"client/cli"},
+    "client/cli": CLIENT | SERVICE | {"client/cli"},
 }
 
 # Libraries that only these folders may include, by the start of their headers' names.
-SPEAKS_GRPC = {"server/services", "client", "client/cli"}
+SPEAKS_GRPC = {"server/transport", "server/api", "server/service", "client", "client/cli"}
+SPEAKS_PROTOBUF = SPEAKS_GRPC | {"server/config"}
 ONLY_IN = {
     "oneapi/": {"engine/ops"},
     "dnnl": {"engine/ops"},
     "hwy/": {"engine/ops"},
     "grpc": SPEAKS_GRPC,
-    "google/protobuf/": SPEAKS_GRPC,
-    "prometheus/": {"server/services"},
+    "google/protobuf/": SPEAKS_PROTOBUF,
+    "prometheus/": {"server/observation", "server/service"},
     "utf8proc": {"engine/text"},
 }
 

@@ -6,7 +6,7 @@
 namespace heed {
 
 int Describe(Arguments& arguments, Terminal& terminal) {
-  v1::DescribeRequest request;
+  v1::DescribeModelRequest request;
   std::string version;
   arguments.Flag("version", &version, "of the model; not needed where it has only one");
   ServerFlags server(arguments);

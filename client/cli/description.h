@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "heed/v1/heed.pb.h"
+#include "heed/v1/models.pb.h"
 
 namespace heed {
 

@@ -28,7 +28,8 @@ int Embed(Arguments& arguments, Terminal& terminal) {
   TextCall<v1::EmbedRequest, v1::EmbedResponse> call;
   flags.Set(call.request.mutable_target(), call.request.mutable_text());
   if (normalize)
-    call.request.mutable_options()->set_normalize(*normalize ? v1::EmbedOptions::YES : v1::EmbedOptions::NO);
+    call.request.mutable_options()->set_normalize(*normalize ? v1::EmbedOptions::NORMALIZE_YES
+                                                             : v1::EmbedOptions::NORMALIZE_NO);
   call.method = &Client::Embed;
   call.add = [&](const Text& text, v1::EmbedRequest& request) {
     return ToInput(text, flags.reading, request.add_inputs());

@@ -36,7 +36,7 @@ class Page {
   };
   void Write(std::string_view text);
   void WriteTurn();
-  std::string Pieces(const v1::GenerateEvent::Piece& piece) const;
+  std::string Pieces(const v1::GeneratePiece& piece) const;
   std::string Name(const v1::GenerateEvent& event) const;
   std::string Last(const v1::GenerateEvent& event) const;
 
@@ -79,7 +79,7 @@ void Page::Write(std::string_view text) {
 }
 
 // The text; with log-probabilities, a line a token.
-std::string Page::Pieces(const v1::GenerateEvent::Piece& piece) const {
+std::string Page::Pieces(const v1::GeneratePiece& piece) const {
   if (piece.logprobs().empty()) return piece.text();
   std::string lines;
   for (const v1::TokenLogprob& token : piece.logprobs()) {
@@ -99,7 +99,7 @@ std::string Page::Last(const v1::GenerateEvent& event) const {
     return Cat("heed: ", Name(event), absl::StatusCodeToString(code), ": ",
                OneLine(event.error().message(), 1000), "\n");
   }
-  const v1::GenerateEvent::Finished& finished = event.finished();
+  const v1::GenerateFinished& finished = event.finished();
   const double seconds = std::chrono::duration<double>(Clock::now() - begin_).count();
   const int tokens = finished.usage().output_tokens();
   const std::string score = finished.score() == 0 ? "" : absl::StrFormat(", score %.4f", finished.score());

@@ -1,8 +1,8 @@
 // heed inspect: loads a folder as the server does, and says what the model is, holds and costs.
 #include "client/cli/command.h"
 #include "client/cli/description.h"
+#include "server/api/models.h"
 #include "server/registry.h"
-#include "server/services/catalog.h"
 
 namespace heed {
 
@@ -22,7 +22,7 @@ int Inspect(Arguments& arguments, Terminal& terminal) {
   absl::StatusOr<LoadedModel> loaded = LoadFromFolder(model.spec);
   if (!loaded.ok()) return Fail(terminal, Invalid(folder, ": ", loaded.status().message()));
   model.loaded = *std::move(loaded);
-  const v1::ModelDescription description = Describe(model, v1::LimitsConfig());
+  const v1::ModelDescription description = Describe(model, config::v1::LimitsConfig());
   terminal.out << (json ? ToJson(description) + "\n" : DescriptionText(description));
   return Finish(terminal, kDone);
 }

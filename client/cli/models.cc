@@ -11,9 +11,9 @@ int Models(Arguments& arguments, Terminal& terminal) {
 
   const absl::StatusOr<Client> client = server.Connect();
   if (!client.ok()) return Fail(terminal, client.status());
-  const absl::StatusOr<v1::ListResponse> list = client->List(server.Options(terminal));
+  const absl::StatusOr<v1::ListModelsResponse> list = client->List(server.Options(terminal));
   if (!list.ok()) return FailCall(terminal, list.status());
-  for (const v1::ListResponse::Entry& entry : list->models()) {
+  for (const v1::ListModelsResponse::Entry& entry : list->models()) {
     if (server.json) {
       terminal.out << ToJson(entry) << "\n";
       continue;

@@ -30,7 +30,7 @@ int Score(Arguments& arguments, Terminal& terminal) {
 
   TextCall<v1::ScoreRequest, v1::ScoreResponse> call;
   flags.Set(call.request.mutable_target(), call.request.mutable_text());
-  call.request.mutable_options()->set_by_token(by_token);
+  call.request.mutable_options()->set_logprobs(by_token);
   call.method = &Client::Score;
   call.add = [&](const Text& text, v1::ScoreRequest& request) -> absl::Status {
     v1::ScoreItem* item = request.add_inputs();

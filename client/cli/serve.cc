@@ -4,8 +4,8 @@
 
 #include "absl/strings/ascii.h"
 #include "client/cli/command.h"
-#include "server/services/config.h"
-#include "server/services/server.h"
+#include "server/config/config.h"
+#include "server/service/server.h"
 
 namespace heed {
 namespace {
@@ -13,7 +13,7 @@ namespace {
 struct ServeFlags {
   explicit ServeFlags(Arguments& arguments);
   // The file's config, if one is named, with the flags over it.
-  absl::StatusOr<v1::ServerConfig> Config() const;
+  absl::StatusOr<config::v1::ServerConfig> Config() const;
 
   std::string config;
   std::optional<std::string> models, address, metrics_address, precision;
@@ -27,10 +27,11 @@ ServeFlags::ServeFlags(Arguments& arguments) {
   arguments.Flag("config", &config, "a file as proto/heed/v1/config.proto says");
   arguments.Flag("models", &models,
                  "serve every folder in this one; without it and a config: the shipped models");
-  arguments.Flag("address", &address, Cat("HOST:PORT of gRPC; unset: ", v1::ServerConfig().address()));
-  arguments.Flag(
-      "metrics_address", &metrics_address,
-      Cat("HOST:PORT of GET /metrics, empty for none; unset: ", v1::ServerConfig().metrics_address()));
+  arguments.Flag("address", &address,
+                 Cat("HOST:PORT of gRPC; unset: ", config::v1::ServerConfig().address()));
+  arguments.Flag("metrics_address", &metrics_address,
+                 Cat("HOST:PORT of GET /metrics, empty for none; unset: ",
+                     config::v1::ServerConfig().metrics_address()));
   arguments.Flag("threads", &threads, "threads that compute; 0 or unset: as many as this process has CPUs",
                  {0, 1024});
   arguments.Flag("precision", &precision, "auto, f32, bf16 or int8, of models that name none");
@@ -39,8 +40,8 @@ ServeFlags::ServeFlags(Arguments& arguments) {
   arguments.Flag("check", &check, "check the config and the models, and serve nothing");
 }
 
-absl::StatusOr<v1::ServerConfig> ServeFlags::Config() const {
-  v1::ServerConfig result;
+absl::StatusOr<config::v1::ServerConfig> ServeFlags::Config() const {
+  config::v1::ServerConfig result;
   if (!config.empty()) {
     ASSIGN_OR_RETURN(result, ReadConfig(config));
   }
@@ -60,7 +61,7 @@ absl::StatusOr<v1::ServerConfig> ServeFlags::Config() const {
   return result;
 }
 
-int Check(const v1::ServerConfig& config, Terminal& terminal) {
+int Check(const config::v1::ServerConfig& config, Terminal& terminal) {
   const absl::StatusOr<std::string> report = CheckServer(config);
   if (!report.ok()) return Fail(terminal, report.status());
   terminal.out << *report;
@@ -72,7 +73,7 @@ int Check(const v1::ServerConfig& config, Terminal& terminal) {
 int Serve(Arguments& arguments, Terminal& terminal) {
   ServeFlags flags(arguments);
   if (std::optional<int> ended = arguments.Parse(terminal, 0)) return *ended;
-  const absl::StatusOr<v1::ServerConfig> config = flags.Config();
+  const absl::StatusOr<config::v1::ServerConfig> config = flags.Config();
   if (!config.ok()) return Fail(terminal, config.status());
   if (flags.check) return Check(*config, terminal);
   signal(SIGPIPE, SIG_IGN);  // a client or a log reader that goes away is no reason to end

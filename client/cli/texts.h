@@ -12,7 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "client/cli/terminal.h"
-#include "heed/v1/heed.pb.h"
+#include "heed/v1/common.pb.h"
 
 namespace heed {
 

@@ -35,6 +35,10 @@ class BytesTokenizer : public Tokenizer {
     return ReplaceInvalidUtf8(bytes);
   }
 
+  std::string TokenBytes(int32_t id) const override {
+    return id >= 0 && id < kBytes ? std::string(1, static_cast<char>(id)) : "";
+  }
+
   int32_t vocab_size() const override { return kBytes; }
 
   int32_t TokenId(std::string_view token) const override {

@@ -36,6 +36,8 @@ class Tokenizer {
                                           const EncodeOptions& options) const = 0;
   // Valid UTF-8 always: bytes that form no character become U+FFFD.
   virtual std::string Decode(std::span<const int32_t> ids, bool skip_special_tokens) const = 0;
+  // Of one token alone, special or not, and exactly: part of a character stays what it is.
+  virtual std::string TokenBytes(int32_t id) const { return Decode({&id, 1}, /*skip_special_tokens=*/false); }
   virtual int32_t vocab_size() const = 0;  // ids are below it
   // The id of a token spelled so; -1 if there is none. For single tokens such as "[MASK]".
   virtual int32_t TokenId(std::string_view token) const = 0;

@@ -5,7 +5,7 @@
 
 #include "absl/log/check.h"
 #include "engine/base/status.h"
-#include "server/services/config.h"
+#include "server/config/config.h"
 #include "tests/bench/shapes.h"
 
 namespace heed {
@@ -13,7 +13,7 @@ namespace heed {
 double Now() { return std::chrono::duration<double>(Clock::Real().Now().time_since_epoch()).count(); }
 
 Service::Service(const std::map<std::string, Json>& configs, Precision precision, int threads) {
-  v1::ServerConfig config;
+  config::v1::ServerConfig config;
   config.set_address("127.0.0.1:0");
   config.set_metrics_address("127.0.0.1:0");
   config.set_threads(threads);

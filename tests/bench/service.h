@@ -10,7 +10,7 @@
 #include "engine/base/json.h"
 #include "engine/models/model.h"
 #include "engine/ops/gemm.h"
-#include "server/services/server.h"
+#include "server/service/server.h"
 #include "tests/testing/random_model.h"
 
 namespace heed {

@@ -10,7 +10,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/client/fake_server.h"
-#include "tests/services/relay.h"
+#include "tests/server/service/relay.h"
 
 namespace heed {
 namespace {

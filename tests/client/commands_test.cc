@@ -222,7 +222,7 @@ TEST(Classify, AServerThatForgetsAnInputIsFoundOut) {
 TEST(Embed, PrintsNumbersThatAreTheSameWhenReadAgain) {
   FakeServer server;
   server.embed = [](auto&, const v1::EmbedRequest& request, v1::EmbedResponse& response) {
-    EXPECT_EQ(request.options().normalize(), v1::EmbedOptions::NO);
+    EXPECT_EQ(request.options().normalize(), v1::EmbedOptions::NORMALIZE_NO);
     for (const float number : {0.1f, -2.0f}) response.add_results()->mutable_value()->add_vector(number);
     response.mutable_results()->DeleteSubrange(1, 1);
     response.mutable_results(0)->mutable_value()->add_vector(1.0f / 3);
@@ -413,14 +413,14 @@ TEST(Generate, AnInterruptEndsTheCallAndTheLine) {
 
 TEST(Models, AreListedWithTheirState) {
   FakeServer server;
-  server.list = [](auto&, auto&, v1::ListResponse& response) {
+  server.list = [](auto&, auto&, v1::ListModelsResponse& response) {
     auto* good = response.add_models();
     good->set_model("polarity");
     good->set_version("1");
-    good->set_state(v1::READY);
+    good->set_state(v1::MODEL_STATE_READY);
     auto* bad = response.add_models();
     bad->set_model("broken");
-    bad->set_state(v1::FAILED);
+    bad->set_state(v1::MODEL_STATE_FAILED);
     bad->set_error("config.json: no such file");
     return grpc::Status::OK;
   };
@@ -430,7 +430,7 @@ TEST(Models, AreListedWithTheirState) {
 
 TEST(Describe, IsAPageWithWhatATokenCosts) {
   FakeServer server;
-  server.describe = [](auto&, const v1::DescribeRequest& request, v1::ModelDescription& description) {
+  server.describe = [](auto&, const v1::DescribeModelRequest& request, v1::ModelDescription& description) {
     description.set_model(request.model());
     description.set_parameters(1234567);
     description.set_weight_bytes(25'500'000);

@@ -10,7 +10,9 @@
 #include "grpc/health/v1/health.grpc.pb.h"
 #include "grpcpp/server.h"
 #include "grpcpp/server_builder.h"
-#include "heed/v1/heed.grpc.pb.h"
+#include "heed/v1/inference.grpc.pb.h"
+#include "heed/v1/models.grpc.pb.h"
+#include "heed/v1/server.grpc.pb.h"
 
 namespace heed {
 
@@ -37,8 +39,8 @@ class FakeServer {
   Method<v1::ScoreRequest, v1::ScoreResponse> score;
   Method<v1::FillRequest, v1::FillResponse> fill;
   Method<v1::GenerateRequest, grpc::ServerWriter<v1::GenerateEvent>> generate;
-  Method<v1::ListRequest, v1::ListResponse> list;
-  Method<v1::DescribeRequest, v1::ModelDescription> describe;
+  Method<v1::ListModelsRequest, v1::ListModelsResponse> list;
+  Method<v1::DescribeModelRequest, v1::ModelDescription> describe;
   Method<grpc::health::v1::HealthCheckRequest, grpc::health::v1::HealthCheckResponse> check;
 
  private:
@@ -71,10 +73,10 @@ class FakeServer {
   };
   struct Models : v1::Models::Service {
     explicit Models(FakeServer* fake) : fake(fake) {}
-    grpc::Status List(Context* c, const v1::ListRequest* q, v1::ListResponse* r) override {
+    grpc::Status List(Context* c, const v1::ListModelsRequest* q, v1::ListModelsResponse* r) override {
       return Answer(fake->list, c, q, r);
     }
-    grpc::Status Describe(Context* c, const v1::DescribeRequest* q, v1::ModelDescription* r) override {
+    grpc::Status Describe(Context* c, const v1::DescribeModelRequest* q, v1::ModelDescription* r) override {
       return Answer(fake->describe, c, q, r);
     }
     FakeServer* fake;
@@ -107,7 +109,7 @@ inline v1::GenerateEvent Finished(int tokens, int input = 0, int sample = 0) {
   v1::GenerateEvent event;
   event.set_input(input);
   event.set_sample(sample);
-  event.mutable_finished()->set_reason(v1::GenerateEvent::MAX_TOKENS);
+  event.mutable_finished()->set_reason(v1::FINISH_REASON_MAX_TOKENS);
   event.mutable_finished()->mutable_usage()->set_output_tokens(tokens);
   return event;
 }

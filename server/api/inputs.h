@@ -1,0 +1,73 @@
+// A request's inputs as token ids, checked: what a model cannot read is refused here, with the field, the
+// value and the limit.
+#ifndef HEED_SERVER_API_INPUTS_H_
+#define HEED_SERVER_API_INPUTS_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "heed/config/v1/config.pb.h"
+#include "heed/v1/common.pb.h"
+#include "heed/v1/models.pb.h"
+#include "server/jobs/classify_tokens.h"
+#include "server/observation/metrics.h"
+#include "server/registry.h"
+
+namespace heed {
+
+struct TokenInput {
+  std::vector<int32_t> ids;
+  Offsets offsets;  // of each token in its text; empty for inputs that are tokens
+};
+
+// The longest sequence: the model's own limit and the server's.
+int64_t MaxTokens(const ModelInfo& info, const config::v1::LimitsConfig& limits);
+// The longest input: of encoder-decoders the longest source, of the others the longest sequence.
+int64_t MaxInputTokens(const ModelInfo& info, const config::v1::LimitsConfig& limits);
+
+// The kinds of Input that a model reads.
+std::vector<v1::InputKind> KindsOf(const ServedModel& model);
+
+// Reads the inputs of one request. Thread-safe; the model and metrics must outlive it.
+class InputReader {
+ public:
+  // `longest`: an input of more tokens is refused, or cut where the options say so.
+  InputReader(const ServedModel* model, ModelMetrics* metrics, const Clock* clock,
+              const config::v1::LimitsConfig& limits, const v1::TextOptions& options, int64_t longest);
+
+  // `where` names the input in errors: "inputs[2]".
+  absl::StatusOr<TokenInput> Read(const v1::Input& input, const std::string& where) const;
+  // What comes after another text: no special tokens, never cut.
+  absl::StatusOr<TokenInput> ReadContinuation(const v1::Input& input, const std::string& where) const;
+  // INVALID_ARGUMENT with both numbers if so many tokens are too long.
+  absl::Status CheckLength(int64_t tokens) const;
+
+ private:
+  absl::StatusOr<TokenInput> Read(const v1::Input& input, const std::string& where,
+                                  const EncodeOptions& options) const;
+  absl::StatusOr<TokenInput> ReadText(const v1::Input& input, const std::string& where,
+                                      const EncodeOptions& options) const;
+  absl::StatusOr<TokenInput> ReadPair(const v1::Input& input, const std::string& where,
+                                      const EncodeOptions& options) const;
+  absl::StatusOr<TokenInput> ReadTokens(const v1::Tokens& tokens, const std::string& where,
+                                        const EncodeOptions& options) const;
+  absl::StatusOr<TokenInput> Encode(std::string_view text, std::optional<std::string_view> pair,
+                                    const EncodeOptions& options) const;
+  absl::Status CheckText(std::string_view text) const;
+  absl::Status NotRead(const v1::Input& input) const;
+
+  const ServedModel* const model_;
+  ModelMetrics* const metrics_;
+  const Clock* const clock_;
+  const int64_t text_bytes_;
+  const int64_t longest_;
+  EncodeOptions options_;
+};
+
+}  // namespace heed
+
+#endif  // HEED_SERVER_API_INPUTS_H_

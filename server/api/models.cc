@@ -1,0 +1,221 @@
+#include "server/api/models.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "server/api/answers.h"
+#include "server/api/inputs.h"
+
+#include "server/api/options.h"
+#include "server/error.h"
+#include "server/transport/unary_call.h"
+
+namespace heed {
+namespace {
+
+constexpr Method kListModels = {"heed.v1.Models", "ListModels"};
+constexpr Method kDescribeModel = {"heed.v1.Models", "DescribeModel"};
+constexpr Duration kLoading = std::chrono::seconds(1);
+
+v1::Architecture ToMessage(Architecture architecture) {
+  switch (architecture) {
+    case Architecture::kEncoder:
+      return v1::ARCHITECTURE_ENCODER;
+    case Architecture::kDecoder:
+      return v1::ARCHITECTURE_DECODER;
+    case Architecture::kEncoderDecoder:
+      return v1::ARCHITECTURE_ENCODER_DECODER;
+  }
+  return v1::ARCHITECTURE_UNSPECIFIED;
+}
+
+v1::Head ToMessage(Head head) {
+  switch (head) {
+    case Head::kNone:
+      return v1::HEAD_NONE;
+    case Head::kLanguageModel:
+      return v1::HEAD_LANGUAGE_MODEL;
+    case Head::kClassification:
+      return v1::HEAD_CLASSIFICATION;
+    case Head::kTokenClassification:
+      return v1::HEAD_TOKEN_CLASSIFICATION;
+    case Head::kEmbedding:
+      return v1::HEAD_EMBEDDING;
+  }
+  return v1::HEAD_UNSPECIFIED;
+}
+
+v1::Precision ToMessage(Precision precision) {
+  switch (precision) {
+    case Precision::kF32:
+      return v1::PRECISION_F32;
+    case Precision::kBf16:
+      return v1::PRECISION_BF16;
+    case Precision::kInt8:
+      return v1::PRECISION_INT8;
+  }
+  return v1::PRECISION_UNSPECIFIED;
+}
+
+v1::DecodeClass ToMessage(DecodeClass decode) {
+  switch (decode) {
+    case DecodeClass::kExact:
+      return v1::DECODE_CLASS_EXACT;
+    case DecodeClass::kApproximate:
+      return v1::DECODE_CLASS_APPROXIMATE;
+    case DecodeClass::kNone:
+      return v1::DECODE_CLASS_NONE;
+  }
+  return v1::DECODE_CLASS_UNSPECIFIED;
+}
+
+v1::ModelState ToMessage(ModelState state) {
+  switch (state) {
+    case ModelState::kLoading:
+      return v1::MODEL_STATE_LOADING;
+    case ModelState::kReady:
+      return v1::MODEL_STATE_READY;
+    case ModelState::kFailed:
+      return v1::MODEL_STATE_FAILED;
+  }
+  return v1::MODEL_STATE_UNSPECIFIED;
+}
+
+// Why the registry has no such model, with a hint if it is only loading.
+absl::Status NotFound(const absl::Status& status, std::string_view field) {
+  const absl::Status named = AtField(status, field);
+  return absl::IsUnavailable(status) ? RetryAfter(named, kLoading) : named;
+}
+
+// Of an encoder-decoder, with a source as long as its target.
+void AddCosts(const Model& model, int64_t longest, v1::ModelDescription* out) {
+  const bool sourced = model.info().architecture == Architecture::kEncoderDecoder;
+  for (int64_t tokens :
+       {int64_t{1}, int64_t{128}, int64_t{512}, int64_t{2048}, int64_t{8192}, int64_t{32768}, longest}) {
+    if (tokens > longest ||
+        (tokens == longest && out->costs_size() > 0 && out->costs().rbegin()->tokens() == longest))
+      continue;
+    auto* cost = out->add_costs();
+    cost->set_tokens(tokens);
+    cost->set_state_bytes(model.StateBytes(tokens, sourced ? tokens : 0));
+    cost->set_multiply_adds(model.Cost(tokens, sourced ? tokens : 0));
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> RpcsOf(const ModelInfo& info) {
+  switch (info.head) {
+    case Head::kClassification:
+    case Head::kTokenClassification:
+      return {"Classify"};
+    case Head::kEmbedding:
+      return {"Embed"};
+    case Head::kNone:
+      return {};
+    case Head::kLanguageModel:
+      break;
+  }
+  if (info.architecture == Architecture::kEncoder) return {"Fill"};
+  // Without a start token nothing can begin a target.
+  if (info.architecture == Architecture::kEncoderDecoder && info.decoder_start_token_id < 0) return {};
+  if (info.decode == DecodeClass::kNone) return {"Score"};
+  return {"Score", "Generate"};
+}
+
+absl::StatusOr<const ServedModel*> FindFor(std::string_view rpc, const v1::Target& target,
+                                           const Registry& registry) {
+  auto model = registry.Find(target.model(), target.version());
+  if (!model.ok()) return NotFound(model.status(), "target.model");
+  RETURN_IF_ERROR(CheckPriority(target));
+  const auto rpcs = RpcsOf((*model)->info());
+  if (std::find(rpcs.begin(), rpcs.end(), rpc) != rpcs.end()) return *model;
+  const std::string answered = rpcs.empty() ? "none of heed.v1.Inference" : absl::StrJoin(rpcs, ", ");
+  return AtField(Error(ErrorReason::kRpcUnsupported, "'", (*model)->spec.name, "' does not answer ", rpc,
+                       ", it answers ", answered),
+                 "target.model");
+}
+
+// The ids that mean something to the model.
+v1::SpecialTokens SpecialTokensOf(const ModelInfo& info) {
+  v1::SpecialTokens out;
+  if (info.bos_token_id >= 0) out.set_bos_token_id(info.bos_token_id);
+  out.mutable_eos_token_ids()->Add(info.eos_token_ids.begin(), info.eos_token_ids.end());
+  if (info.pad_token_id >= 0) out.set_pad_token_id(info.pad_token_id);
+  if (info.mask_token_id >= 0) out.set_mask_token_id(info.mask_token_id);
+  if (info.decoder_start_token_id >= 0) out.set_decoder_start_token_id(info.decoder_start_token_id);
+  return out;
+}
+
+void AddLimits(const ServedModel& model, const config::v1::LimitsConfig& limits, v1::ModelDescription* out) {
+  const ModelInfo& info = model.info();
+  out->set_max_tokens(info.max_tokens);
+  out->set_max_source_tokens(info.max_source_tokens);
+  const int64_t longest = std::min(MaxTokens(info, limits), MaxInputTokens(info, limits));
+  const int64_t half = longest / 2;
+  const int64_t grown = model.model().StateBytes(longest) - model.model().StateBytes(half);
+  out->set_state_bytes_per_token(grown / std::max<int64_t>(longest - half, 1));
+  out->set_state_limit_bytes(model.spec.scheduling.state_bytes);
+  AddCosts(model.model(), longest, out);
+}
+
+v1::ModelDescription Describe(const ServedModel& model, const config::v1::LimitsConfig& limits) {
+  const ModelInfo& info = model.info();
+  v1::ModelDescription out;
+  out.set_model(model.spec.name);
+  out.set_version(model.spec.version);
+  out.set_state(v1::MODEL_STATE_READY);
+  out.set_description(model.loaded.description);
+  out.set_architecture(ToMessage(info.architecture));
+  for (absl::string_view type : absl::StrSplit(info.attention, '+')) out.add_attention(std::string(type));
+  out.set_head(ToMessage(info.head));
+  out.set_decode_class(ToMessage(info.decode));
+  out.set_width(info.width);
+  out.set_layers(info.layers);
+  out.set_parameters(info.parameters);
+  out.set_vocab_size(info.vocab_size);
+  for (v1::InputKind kind : KindsOf(model)) out.add_inputs(kind);
+  for (const std::string& rpc : RpcsOf(info)) out.add_rpcs(Cat("heed.v1.Inference.", rpc));
+  out.mutable_labels()->Add(info.labels.begin(), info.labels.end());
+  if (info.head == Head::kEmbedding) out.set_embedding_size(info.output_width);
+  out.set_precision(ToMessage(info.precision));
+  out.set_weight_bytes(info.weight_bytes + info.embedding_bytes);
+  out.set_load_seconds(ToSeconds(model.load_time));
+  *out.mutable_special_tokens() = SpecialTokensOf(info);
+  AddLimits(model, limits, &out);
+  return out;
+}
+
+v1::ModelSummary Summary(const Registry::Entry& entry) {
+  v1::ModelSummary out;
+  out.set_model(entry.spec.name);
+  out.set_version(entry.spec.version);
+  out.set_state(ToMessage(entry.state));
+  if (!entry.error.ok()) *out.mutable_error() = ToError(entry.error);
+  return out;
+}
+
+grpc::ServerUnaryReactor* ModelsService::ListModels(grpc::CallbackServerContext* context,
+                                                    const grpc::ByteBuffer* request,
+                                                    grpc::ByteBuffer* response) {
+  return UnaryCall<v1::ListModelsRequest, v1::ListModelsResponse>::Start(
+      api_.edge, kListModels, context, request, response, [this](auto call) {
+        v1::ListModelsResponse answer;
+        for (const Registry::Entry& entry : api_.registry->List()) *answer.add_models() = Summary(entry);
+        call->Answer(answer);
+      });
+}
+
+grpc::ServerUnaryReactor* ModelsService::DescribeModel(grpc::CallbackServerContext* context,
+                                                       const grpc::ByteBuffer* request,
+                                                       grpc::ByteBuffer* response) {
+  return UnaryCall<v1::DescribeModelRequest, v1::ModelDescription>::Start(
+      api_.edge, kDescribeModel, context, request, response, [this](auto call) {
+        auto model = api_.registry->Find(call->request().model(), call->request().version());
+        if (!model.ok()) return call->Fail(NotFound(model.status(), "model"));
+        call->Answer(Describe(**model, api_.limits()));
+      });
+}
+
+}  // namespace heed

@@ -1,0 +1,44 @@
+// What is served, for clients: heed.v1.Models, and the one place that says which model answers which RPC.
+#ifndef HEED_SERVER_API_MODELS_H_
+#define HEED_SERVER_API_MODELS_H_
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "heed/v1/models.grpc.pb.h"
+#include "server/api/context.h"
+#include "server/registry.h"
+
+namespace heed {
+
+// The RPCs of heed.v1.Inference that a model can answer: its head and architecture decide.
+std::vector<std::string> RpcsOf(const ModelInfo& info);
+
+// The model of a request, able to answer `rpc`. Errors are the registry's, and INVALID_ARGUMENT if it cannot.
+absl::StatusOr<const ServedModel*> FindFor(std::string_view rpc, const v1::Target& target,
+                                           const Registry& registry);
+
+v1::ModelDescription Describe(const ServedModel& model, const config::v1::LimitsConfig& limits);
+
+v1::ModelSummary Summary(const Registry::Entry& entry);
+
+class ModelsService final : public v1::Models::WithRawCallbackMethod_ListModels<
+                                v1::Models::WithRawCallbackMethod_DescribeModel<v1::Models::Service>> {
+ public:
+  explicit ModelsService(const ApiContext& api) : api_(api) {}
+
+  grpc::ServerUnaryReactor* ListModels(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
+                                       grpc::ByteBuffer* response) override;
+  grpc::ServerUnaryReactor* DescribeModel(grpc::CallbackServerContext* context,
+                                          const grpc::ByteBuffer* request,
+                                          grpc::ByteBuffer* response) override;
+
+ private:
+  const ApiContext api_;
+};
+
+}  // namespace heed
+
+#endif  // HEED_SERVER_API_MODELS_H_

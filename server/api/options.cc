@@ -1,0 +1,184 @@
+#include "server/api/options.h"
+
+#include <algorithm>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "server/error.h"
+
+namespace heed {
+namespace {
+
+constexpr int64_t kDefaultNewTokens = 256;
+constexpr int32_t kMostTopLogprobs = 20;
+constexpr int32_t kMostBeams = 16;
+
+absl::Status CheckRange(int64_t value, int64_t least, int64_t most, std::string_view field) {
+  if (value >= least && value <= most) return absl::OkStatus();
+  return AtField(Invalid("the value is ", value, ", it must be ", least, " to ", most), field);
+}
+
+// The engine names the field before its message: "sampling.top_p: 2 is above 1".
+absl::Status AtItsField(const absl::Status& status) {
+  const std::string message(status.message());
+  const size_t colon = message.find(": ");
+  if (status.ok() || colon == message.npos || message.find(' ') < colon) return status;
+  return AtField({status.code(), message.substr(colon + 2)}, message.substr(0, colon));
+}
+
+uint64_t RandomSeed() {
+  std::random_device device;
+  return (uint64_t{device()} << 32) | device();
+}
+
+SamplingOptions ToSampling(const v1::GenerateRequest& request) {
+  const v1::SamplingOptions& asked = request.sampling();
+  SamplingOptions options;
+  options.logit_bias.assign(asked.logit_bias().begin(), asked.logit_bias().end());
+  std::sort(options.logit_bias.begin(), options.logit_bias.end());  // a map has no order
+  if (asked.has_repetition_penalty()) options.repetition_penalty = asked.repetition_penalty();
+  if (asked.has_presence_penalty()) options.presence_penalty = asked.presence_penalty();
+  if (asked.has_frequency_penalty()) options.frequency_penalty = asked.frequency_penalty();
+  if (asked.has_temperature()) options.temperature = asked.temperature();
+  if (asked.has_top_k()) options.top_k = asked.top_k();
+  if (asked.has_typical_p()) options.typical_p = asked.typical_p();
+  if (asked.has_top_p()) options.top_p = asked.top_p();
+  if (asked.has_min_p()) options.min_p = asked.min_p();
+  options.min_tokens = request.stopping().min_tokens();
+  options.seed = asked.has_seed() ? asked.seed() : RandomSeed();
+  options.top_logprobs = request.details().top_logprobs();
+  return options;
+}
+
+StopOptions ToStopping(const v1::StoppingOptions& asked) {
+  StopOptions options;
+  options.max_tokens = asked.max_tokens();
+  options.stop_strings.assign(asked.stop().begin(), asked.stop().end());
+  options.stop_tokens.assign(asked.stop_tokens().begin(), asked.stop_tokens().end());
+  options.include_stop = asked.include_stop();
+  options.ignore_eos = asked.ignore_eos();
+  return options;
+}
+
+absl::Status CheckSampling(const v1::SamplingOptions& asked, const SamplingOptions& options,
+                           const ModelInfo& info) {
+  if (asked.has_top_k()) RETURN_IF_ERROR(CheckRange(asked.top_k(), 1, info.vocab_size, "sampling.top_k"));
+  return AtItsField(Validate(options, info.vocab_size));
+}
+
+absl::Status CheckStopping(const v1::StoppingOptions& asked, StopOptions options, const ModelInfo& info,
+                           int64_t most) {
+  if (asked.has_max_tokens()) RETURN_IF_ERROR(CheckRange(asked.max_tokens(), 1, most, "stopping.max_tokens"));
+  const int64_t min_most = asked.has_max_tokens() ? asked.max_tokens() : most;
+  RETURN_IF_ERROR(CheckRange(asked.min_tokens(), 0, min_most, "stopping.min_tokens"));
+  if (!asked.has_max_tokens()) options.max_tokens = 1;  // any that is valid: it depends on the input
+  return AtItsField(Validate(options, info.vocab_size));
+}
+
+// What a request says beside `beam` that no beam search can do; empty if nothing.
+std::string ExcludedByBeam(const v1::GenerateRequest& request) {
+  if (request.stopping().min_tokens() > 0) return "stopping.min_tokens";
+  if (request.stopping().stop_size() > 0) return "stopping.stop";
+  if (request.details().top_logprobs() > 0) return "details.top_logprobs";
+  return "";
+}
+
+absl::Status CheckLogprobs(bool logprobs, int32_t top_logprobs, std::string_view message) {
+  const std::string field = Cat(message, ".top_logprobs");
+  RETURN_IF_ERROR(CheckRange(top_logprobs, 0, kMostTopLogprobs, field));
+  if (logprobs || top_logprobs == 0) return absl::OkStatus();
+  return AtField(
+      Invalid("the value is ", top_logprobs, ", and ", message, ".logprobs is not set, which it needs"),
+      field);
+}
+
+}  // namespace
+
+absl::StatusOr<ClassifyOptions> ToOptions(const v1::ClassifyOptions& options) {
+  ClassifyOptions result{.top = options.top(),
+                         .raw_scores = options.raw_scores(),
+                         .threshold = options.threshold(),
+                         .all_tokens = options.all_tokens()};
+  if (absl::Status status = Validate(result); !status.ok()) return AtField(status, "options");
+  return result;
+}
+
+absl::StatusOr<EmbedOptions> ToOptions(const v1::EmbedOptions& options) {
+  switch (options.normalize()) {
+    case v1::EmbedOptions::NORMALIZE_UNSPECIFIED:
+      return EmbedOptions{.normalize = false};
+    case v1::EmbedOptions::NORMALIZE_YES:
+      return EmbedOptions{.normalize = true};
+    default:
+      return AtField(Invalid("the value is ", static_cast<int>(options.normalize()),
+                             ", it must be NORMALIZE_UNSPECIFIED, NORMALIZE_YES or NORMALIZE_NO"),
+                     "options.normalize");
+  }
+}
+
+absl::StatusOr<ScoreOptions> ToOptions(const v1::ScoreOptions& options) {
+  RETURN_IF_ERROR(CheckLogprobs(options.logprobs(), options.top_logprobs(), "options"));
+  return ScoreOptions{.top_logprobs = options.top_logprobs()};
+}
+
+absl::StatusOr<FillOptions> ToOptions(const v1::FillOptions& options) {
+  RETURN_IF_ERROR(CheckRange(options.top(), 0, 100, "options.top"));
+  FillOptions result{.positions = {options.positions().begin(), options.positions().end()}};
+  if (options.top() > 0) result.top = options.top();
+  std::sort(result.positions.begin(), result.positions.end());
+  const auto repeated = std::adjacent_find(result.positions.begin(), result.positions.end());
+  if (repeated != result.positions.end())
+    return AtField(Invalid("the position ", *repeated, " is given twice"), "options.positions");
+  return result;
+}
+
+absl::StatusOr<BeamOptions> ToBeam(const v1::GenerateRequest& request) {
+  const v1::BeamOptions& asked = request.beam();
+  BeamOptions options{.width = asked.width(), .length_penalty = asked.length_penalty()};
+  if (asked.has_results()) options.results = asked.results();
+  RETURN_IF_ERROR(CheckRange(options.width, 1, kMostBeams, "beam.width"));
+  RETURN_IF_ERROR(AtItsField(Validate(options)));
+  if (const std::string field = ExcludedByBeam(request); !field.empty())
+    return AtField(Invalid("it is not possible with beam search"), field);
+  return options;
+}
+
+absl::StatusOr<GenerateOptions> ToOptions(const v1::GenerateRequest& request, const ModelInfo& info,
+                                          const config::v1::LimitsConfig& limits) {
+  GenerateOptions options{.sampling = ToSampling(request),
+                          .stopping = ToStopping(request.stopping()),
+                          .samples = request.sampling().has_samples() ? request.sampling().samples() : 1};
+  RETURN_IF_ERROR(CheckRange(options.samples, 1, limits.samples(), "sampling.samples"));
+  RETURN_IF_ERROR(CheckLogprobs(request.details().logprobs(), request.details().top_logprobs(), "details"));
+  RETURN_IF_ERROR(CheckSampling(request.sampling(), options.sampling, info));
+  RETURN_IF_ERROR(CheckStopping(request.stopping(), options.stopping, info, limits.tokens()));
+  return options;
+}
+
+absl::StatusOr<int32_t> MaxNewTokens(int64_t asked, int64_t prompt, int64_t longest) {
+  const int64_t left = longest - prompt;
+  if (left < 1)
+    return Error(ErrorReason::kInputTooLong, "the prompt has ", prompt,
+                 " tokens, and prompt and text together at most ", longest);
+  if (asked > left) {
+    return Error(ErrorReason::kInputTooLong, "the prompt has ", prompt, " tokens and max_tokens is ", asked,
+                 ", together at most ", longest, " are possible");
+  }
+  return static_cast<int32_t>(asked > 0 ? asked : std::min(left, kDefaultNewTokens));
+}
+
+absl::Status CheckCount(int64_t inputs, int64_t most) {
+  if (inputs == 0) return AtField(Error(ErrorReason::kInputEmpty, "there are no inputs"), "inputs");
+  if (inputs > most)
+    return AtField(
+        Error(ErrorReason::kTooManyInputs, "there are ", inputs, " inputs, at most ", most, " are answered"),
+        "inputs");
+  return absl::OkStatus();
+}
+
+absl::Status CheckPriority(const v1::Target& target) {
+  return CheckRange(target.priority(), -10, 10, "target.priority");
+}
+
+}  // namespace heed

@@ -1,0 +1,44 @@
+// A request's options as the jobs take them, checked as far as they do not depend on an input. Errors name
+// the field.
+#ifndef HEED_SERVER_API_OPTIONS_H_
+#define HEED_SERVER_API_OPTIONS_H_
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "engine/generation/beam_search.h"
+#include "heed/config/v1/config.pb.h"
+#include "heed/v1/inference.pb.h"
+#include "server/jobs/classify.h"
+#include "server/jobs/embed.h"
+#include "server/jobs/fill.h"
+#include "server/jobs/generate.h"
+#include "server/jobs/score.h"
+
+namespace heed {
+
+absl::StatusOr<ClassifyOptions> ToOptions(const v1::ClassifyOptions& options);
+absl::StatusOr<EmbedOptions> ToOptions(const v1::EmbedOptions& options);
+absl::StatusOr<ScoreOptions> ToOptions(const v1::ScoreOptions& options);
+absl::StatusOr<FillOptions> ToOptions(const v1::FillOptions& options);
+
+// Options of a Generate that searches with beams. What excludes a search is refused.
+absl::StatusOr<BeamOptions> ToBeam(const v1::GenerateRequest& request);
+
+// Draws a seed where the request has none. stopping.max_tokens stays 0 where the request leaves it open.
+absl::StatusOr<GenerateOptions> ToOptions(const v1::GenerateRequest& request, const ModelInfo& info,
+                                          const config::v1::LimitsConfig& limits);
+
+// How many tokens may follow a prompt of so many: what was asked for, INVALID_ARGUMENT if that is beyond
+// `longest`; else 256 or what is left.
+absl::StatusOr<int32_t> MaxNewTokens(int64_t asked, int64_t prompt, int64_t longest);
+
+// How many inputs a request has, between 1 and `most`.
+absl::Status CheckCount(int64_t inputs, int64_t most);
+
+absl::Status CheckPriority(const v1::Target& target);
+
+}  // namespace heed
+
+#endif  // HEED_SERVER_API_OPTIONS_H_

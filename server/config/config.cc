@@ -1,0 +1,212 @@
+#include "server/config/config.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <set>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "engine/base/file.h"
+#include "engine/base/status.h"
+#include "google/protobuf/io/tokenizer.h"
+#include "google/protobuf/text_format.h"
+
+namespace heed {
+namespace {
+
+namespace fs = std::filesystem;
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+
+// Keeps the first error of a text proto.
+class FirstError : public google::protobuf::io::ErrorCollector {
+ public:
+  explicit FirstError(std::string_view where) : where_(where) {}
+  void AddError(int line, int column, const std::string& message) override {
+    if (status_.ok()) status_ = Invalid(where_, ":", line + 1, ":", column + 1, ": ", message);
+  }
+  void AddWarning(int line, int column, const std::string& message) override {}
+  const absl::Status& status() const { return status_; }
+
+ private:
+  std::string where_;
+  absl::Status status_;
+};
+
+double NumberOf(const Message& message, const FieldDescriptor* field) {
+  const auto* reflection = message.GetReflection();
+  switch (field->cpp_type()) {
+    case FieldDescriptor::CPPTYPE_INT32:
+      return reflection->GetInt32(message, field);
+    case FieldDescriptor::CPPTYPE_INT64:
+      return static_cast<double>(reflection->GetInt64(message, field));
+    default:
+      return reflection->GetDouble(message, field);
+  }
+}
+
+absl::Status CheckNumber(const Message& message, const FieldDescriptor* field, const std::string& name) {
+  const auto& options = field->options();
+  const double value = NumberOf(message, field);
+  const double least = options.GetExtension(config::v1::at_least),
+               most = options.GetExtension(config::v1::at_most);
+  if (value >= least && value <= most) return absl::OkStatus();  // false for NaN
+  return Invalid(name, " is ", value, ", it must be ", least, " to ", most);
+}
+
+// Every number of the message and of those within it.
+absl::Status CheckNumbers(const Message& message, const std::string& prefix) {
+  const auto* descriptor = message.GetDescriptor();
+  const auto* reflection = message.GetReflection();
+  for (int i = 0; i < descriptor->field_count(); ++i) {
+    const FieldDescriptor* field = descriptor->field(i);
+    const std::string name = prefix + field->name();
+    if (field->options().HasExtension(config::v1::at_least))
+      RETURN_IF_ERROR(CheckNumber(message, field, name));
+    if (field->cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE) continue;
+    if (!field->is_repeated())
+      RETURN_IF_ERROR(CheckNumbers(reflection->GetMessage(message, field), name + "."));
+    for (int k = 0; field->is_repeated() && k < reflection->FieldSize(message, field); ++k) {
+      RETURN_IF_ERROR(
+          CheckNumbers(reflection->GetRepeatedMessage(message, field, k), Cat(name, "[", k, "].")));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckAddress(const std::string& address, std::string_view name) {
+  if (name == "address" && address.starts_with("unix:") && address.size() > 5) return absl::OkStatus();
+  const size_t colon = address.rfind(':');
+  int port = 0;
+  if (colon == std::string::npos || colon == 0 || !absl::SimpleAtoi(address.substr(colon + 1), &port) ||
+      port < 0 || port > 65535) {
+    return Invalid(name, " is '", address, "', it must be HOST:PORT with a port of 0 to 65535");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckModel(const config::v1::ModelConfig& model, const std::string& where) {
+  constexpr std::string_view kForm = "', it must be 1 to 64 of [A-Za-z0-9._-] and not begin with '.'";
+  if (!ValidName(model.name())) return Invalid(where, ".name is '", model.name(), kForm);
+  if (!ValidName(model.version())) return Invalid(where, ".version is '", model.version(), kForm);
+  if (model.folder().empty()) return Invalid(where, ".folder is empty, model '", model.name(), "' needs one");
+  return absl::OkStatus();
+}
+
+// Folders of `folder` that hold a model's config.json, by name.
+absl::StatusOr<std::vector<fs::path>> ModelFolders(const std::string& folder) {
+  std::error_code error;
+  std::vector<fs::path> found;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    std::error_code none;
+    if (fs::exists(entry.path() / "config.json", none)) found.push_back(entry.path());
+  }
+  if (error) return Invalid("models_folder is '", folder, "', it cannot be read: ", error.message());
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+Precision ToPrecision(config::v1::Precision precision) {
+  switch (precision) {
+    case config::v1::PRECISION_F32:
+      return Precision::kF32;
+    case config::v1::PRECISION_BF16:
+      return Precision::kBf16;
+    case config::v1::PRECISION_INT8:
+      return Precision::kInt8;
+    default:
+      return *ParsePrecision("auto");
+  }
+}
+
+SchedulerOptions ToOptions(const config::v1::SchedulingConfig& config) {
+  SchedulerOptions options;
+  options.max_batch_tokens = config.max_batch_tokens();
+  options.max_prefill_tokens = config.max_prefill_tokens();
+  options.max_batch_jobs = config.max_running();
+  options.max_queued_jobs = config.max_queued();
+  if (config.state_bytes() > 0) options.state_bytes = config.state_bytes();
+  options.max_wait = ToDuration(config.max_wait_seconds());
+  return options;
+}
+
+}  // namespace
+
+absl::StatusOr<config::v1::ServerConfig> ParseConfig(std::string_view text, std::string_view where) {
+  FirstError errors(where);
+  google::protobuf::TextFormat::Parser parser;
+  parser.RecordErrorsTo(&errors);
+  config::v1::ServerConfig config;
+  if (!parser.ParseFromString(std::string(text), &config)) return errors.status();
+  return config;
+}
+
+absl::StatusOr<config::v1::ServerConfig> ReadConfig(const std::string& path) {
+  const fs::path file(path);
+  ASSIGN_OR_RETURN(std::string text,
+                   ReadFile(file.has_parent_path() ? file.parent_path() : ".", file.filename(), 1 << 20));
+  return ParseConfig(text, path);
+}
+
+absl::Status CheckConfig(const config::v1::ServerConfig& config) {
+  RETURN_IF_ERROR(CheckNumbers(config, ""));
+  RETURN_IF_ERROR(CheckAddress(config.address(), "address"));
+  if (!config.metrics_address().empty())
+    RETURN_IF_ERROR(CheckAddress(config.metrics_address(), "metrics_address"));
+  std::set<std::string> names;
+  for (int i = 0; i < config.models_size(); ++i) {
+    RETURN_IF_ERROR(CheckModel(config.models(i), Cat("models[", i, "]")));
+    if (!names.insert(config.models(i).name()).second) {
+      return Invalid("models[", i, "].name is '", config.models(i).name(), "', which another model has");
+    }
+  }
+  return absl::OkStatus();
+}
+
+std::string ShippedModels() {
+  const char* chosen = std::getenv("HEED_MODELS");
+  std::error_code none;
+  const fs::path program = fs::read_symlink("/proc/self/exe", none);  // TREE/build/NAME/heed
+  const fs::path tree = program.parent_path().parent_path().parent_path();
+  for (const fs::path& folder :
+       {fs::path(chosen ? chosen : ""), tree / "models", fs::path("/usr/share/heed/models")}) {
+    if (!folder.empty() && fs::is_directory(folder, none)) return folder;
+  }
+  return "";
+}
+
+absl::StatusOr<config::v1::ServerConfig> WithModels(config::v1::ServerConfig config) {
+  if (config.models_folder().empty() && config.models().empty()) config.set_models_folder(ShippedModels());
+  std::set<std::string> named;
+  for (const auto& model : config.models()) named.insert(model.name());
+  if (!config.models_folder().empty()) {
+    ASSIGN_OR_RETURN(auto folders, ModelFolders(config.models_folder()));
+    for (const fs::path& folder : folders) {
+      if (named.contains(folder.filename().string())) continue;
+      auto* model = config.add_models();
+      model->set_name(folder.filename().string());
+      model->set_folder(folder.string());
+    }
+  }
+  for (auto& model : *config.mutable_models()) {
+    if (!model.has_precision()) model.set_precision(config.precision());
+    config::v1::SchedulingConfig scheduling = config.scheduling();
+    scheduling.MergeFrom(model.scheduling());  // field by field
+    *model.mutable_scheduling() = scheduling;
+  }
+  if (config.models().empty()) {
+    return absl::NotFoundError(Cat("no models: `models` is empty, and no folder of '", config.models_folder(),
+                                   "' holds a config.json"));
+  }
+  return config;
+}
+
+ModelSpec ToSpec(const config::v1::ModelConfig& model) {
+  ModelSpec spec{.name = model.name(), .version = model.version(), .folder = model.folder()};
+  spec.load.precision = ToPrecision(model.precision());
+  spec.scheduling = ToOptions(model.scheduling());
+  return spec;
+}
+
+}  // namespace heed

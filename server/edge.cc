@@ -1,0 +1,78 @@
+#include "server/edge.h"
+
+#include <utility>
+
+#include "server/error.h"
+
+namespace heed {
+namespace {
+
+constexpr Duration kCrowded = std::chrono::milliseconds(100);  // until some of the calls inside have left
+
+}  // namespace
+
+Edge::Edge(const Clock* clock, const EdgeOptions& options, EdgeEvents events)
+    : clock_(clock),
+      options_(options),
+      events_(std::move(events)),
+      intake_(options.intake_threads, events_.failed),
+      answers_(options.answer_threads, events_.failed),
+      streams_(1, events_.failed) {}
+
+absl::Status Edge::Enter(const Method& method) {
+  if (events_.started) events_.started(method);
+  std::lock_guard lock(mutex_);
+  ++(method.health ? asking_ : inside_);
+  if (method.health) return absl::OkStatus();
+  if (closed_) return Error(ErrorReason::kServerStopping, "the server is stopping");
+  if (inside_ <= options_.requests) return absl::OkStatus();
+  return RetryAfter(Error(ErrorReason::kTooManyRequests, "the server answers ", options_.requests,
+                          " requests at a time, no more"),
+                    kCrowded);
+}
+
+void Edge::Leave(const Method& method, const absl::Status& status, Duration took) {
+  if (events_.handled) events_.handled(method, status, took);
+  std::lock_guard lock(mutex_);
+  if (--(method.health ? asking_ : inside_) == 0) left_.notify_all();
+}
+
+void Edge::Close() {
+  std::lock_guard lock(mutex_);
+  closed_ = true;
+}
+
+void Edge::WaitUntilDone(Time until) {
+  std::unique_lock lock(mutex_);
+  left_.wait_until(lock, until, [this] { return inside_ == 0; });
+}
+
+void Edge::WaitUntilEmpty(Time until) {
+  std::unique_lock lock(mutex_);
+  left_.wait_until(lock, until, [this] { return inside_ + asking_ == 0; });
+}
+
+int64_t Edge::inside() const {
+  std::lock_guard lock(mutex_);
+  return inside_;
+}
+
+void Edge::Track(std::weak_ptr<Stallable> call) {
+  std::lock_guard lock(mutex_);
+  tracked_.push_back(std::move(call));
+}
+
+void Edge::Sweep() {
+  std::vector<std::shared_ptr<Stallable>> open;
+  {
+    std::lock_guard lock(mutex_);
+    std::erase_if(tracked_, [](const auto& call) { return call.expired(); });
+    for (const auto& call : tracked_) {
+      if (auto alive = call.lock()) open.push_back(std::move(alive));
+    }
+  }
+  const Time latest = clock_->Now() - options_.stall;
+  for (const auto& call : open) call->EndIfStalledSince(latest);
+}
+
+}  // namespace heed

@@ -1,0 +1,92 @@
+// The service's edge, whatever the protocol. Every call of every method passes here, in and out: it is
+// counted, refused when the server stops or has too many, and given the threads it may use. The protocol's
+// own threads do no work: a reaction only hands on.
+#ifndef HEED_SERVER_EDGE_H_
+#define HEED_SERVER_EDGE_H_
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "server/clock.h"
+#include "server/workers.h"
+
+namespace heed {
+
+struct Method {
+  std::string_view service;  // "heed.v1.Inference"
+  std::string_view name;     // "Classify"
+  bool health = false;       // answered always: it says how the server is, and keeps nobody from stopping
+};
+
+// A call whose answer may be on its way to a client that does not read.
+class Stallable {
+ public:
+  virtual ~Stallable() = default;
+  // Ends the call if what it writes has been on its way since then or longer. Any thread.
+  virtual void EndIfStalledSince(Time time) = 0;
+};
+
+struct EdgeOptions {
+  int requests = 1024;                               // at a time
+  Duration longest_call = std::chrono::minutes(10);  // also of a call without a deadline
+  Duration stall = std::chrono::seconds(30);         // of a client that does not read
+  int intake_threads = 2;
+  int answer_threads = 2;
+};
+
+// What the edge counts, for metrics. Called from any thread; must be quick.
+struct EdgeEvents {
+  std::function<void(const Method& method)> started;
+  std::function<void(const Method& method, const absl::Status& status, Duration took)> handled;
+  std::function<void(std::string_view what)>
+      failed;  // a task of the threads below has thrown; what it said, for logs
+};
+
+// Thread-safe.
+class Edge {
+ public:
+  Edge(const Clock* clock, const EdgeOptions& options, EdgeEvents events = {});
+
+  // A call begins, and ends: each Enter() is followed by one Leave(), also when it refused. UNAVAILABLE when
+  // closed, RESOURCE_EXHAUSTED when there are too many.
+  absl::Status Enter(const Method& method);
+  void Leave(const Method& method, const absl::Status& status, Duration took);
+
+  void Close();  // from here on, calls are refused; those inside go on
+  // Until all work inside has left; until health calls have, too. Or until the time.
+  void WaitUntilDone(Time until);
+  void WaitUntilEmpty(Time until);
+  int64_t inside() const;  // without health calls
+
+  // Calls that may stall. Sweep() ends those whose client has not taken a message for options.stall.
+  void Track(std::weak_ptr<Stallable> call);
+  void Sweep();
+
+  const Clock& clock() const { return *clock_; }
+  Duration longest_call() const { return options_.longest_call; }
+  Workers& intake() { return intake_; }    // reads requests and tokenises
+  Workers& answers() { return answers_; }  // builds and writes whole answers
+  Workers& streams() { return streams_; }  // writes pieces of streams, which no large answer holds up
+
+ private:
+  const Clock* const clock_;
+  const EdgeOptions options_;
+  const EdgeEvents events_;
+  mutable std::mutex mutex_;  // guards the next five
+  std::condition_variable left_;
+  int64_t inside_ = 0;
+  int64_t asking_ = 0;  // calls for health
+  bool closed_ = false;
+  std::vector<std::weak_ptr<Stallable>> tracked_;
+  Workers intake_, answers_, streams_;  // last: their tasks use the rest
+};
+
+}  // namespace heed
+
+#endif  // HEED_SERVER_EDGE_H_

@@ -1,0 +1,32 @@
+// GET /metrics over HTTP, on a thread of its own.
+#ifndef HEED_SERVER_OBSERVATION_METRICS_SERVER_H_
+#define HEED_SERVER_OBSERVATION_METRICS_SERVER_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "prometheus/collectable.h"
+#include "prometheus/exposer.h"
+
+namespace heed {
+
+class MetricsServer {
+ public:
+  using Collectables = std::vector<std::shared_ptr<prometheus::Collectable>>;
+
+  // INVALID_ARGUMENT if the address cannot be had. What the collectables use must outlive it.
+  static absl::StatusOr<std::unique_ptr<MetricsServer>> Listen(const std::string& address,
+                                                               Collectables collectables);
+
+  int port() const { return exposer_->GetListeningPorts().front(); }
+
+ private:
+  Collectables collectables_;  // the exposer only borrows them
+  std::unique_ptr<prometheus::Exposer> exposer_;
+};
+
+}  // namespace heed
+
+#endif  // HEED_SERVER_OBSERVATION_METRICS_SERVER_H_

@@ -1,0 +1,278 @@
+#include "server/service/server.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <mutex>
+#include <stop_token>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "engine/base/status.h"
+#include "engine/base/threads.h"
+#include "grpc/grpc.h"
+#include "grpc/support/time.h"
+#include "grpcpp/ext/proto_server_reflection_plugin.h"
+#include "grpcpp/impl/server_builder_option.h"
+#include "grpcpp/impl/server_builder_plugin.h"
+#include "grpcpp/resource_quota.h"
+#include "grpcpp/server.h"
+#include "grpcpp/server_builder.h"
+#include "server/api/inference.h"
+#include "server/api/models.h"
+#include "server/api/server_service.h"
+#include "server/config/config.h"
+#include "server/edge.h"
+#include "server/observation/gauges.h"
+#include "server/observation/log.h"
+#include "server/observation/metrics.h"
+#include "server/observation/metrics_server.h"
+#include "server/transport/health.h"
+#include "server/transport/pulse.h"
+
+namespace heed {
+namespace {
+
+constexpr Duration kTick = std::chrono::milliseconds(500);
+constexpr Duration kLastWrites =
+    std::chrono::seconds(1);  // for answers to reach their clients when the grace is over
+constexpr const char* kServices[] = {"heed.v1.Inference", "heed.v1.Models", "heed.v1.Server"};
+
+int Milliseconds(double seconds) { return static_cast<int>(std::min(seconds * 1000, 2e9)); }
+
+gpr_timespec FromNow(Duration time) {
+  const int64_t nanoseconds = std::chrono::duration_cast<std::chrono::nanoseconds>(time).count();
+  return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_nanos(nanoseconds, GPR_TIMESPAN));
+}
+
+// gRPC adds the reflection plugin to every server once its library is linked.
+class WithoutReflection final : public grpc::ServerBuilderOption {
+ public:
+  void UpdateArguments(grpc::ChannelArguments*) override {}
+  void UpdatePlugins(std::vector<std::unique_ptr<grpc::ServerBuilderPlugin>>* plugins) override {
+    std::erase_if(*plugins, [](const auto& plugin) { return plugin->name() == "proto_server_reflection"; });
+  }
+};
+
+void SetTransport(const config::v1::TransportConfig& config, grpc::ServerBuilder* builder) {
+  builder->SetMaxReceiveMessageSize(config.receive_bytes());
+  builder->SetMaxSendMessageSize(config.send_bytes());
+  builder->SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE,
+                                                false);  // a bomb inflates before any limit looks
+  builder->SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
+  grpc::ResourceQuota quota("heed");
+  quota.Resize(static_cast<size_t>(config.memory_bytes()));
+  quota.SetMaxThreads(16);  // of reflection, the only service that takes one a stream
+  builder->SetResourceQuota(quota);
+  builder->AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT,
+                              0);  // else a second server would share the port, unnoticed
+  builder->AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, config.streams());
+  builder->AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, config.metadata_bytes());
+  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, Milliseconds(config.keepalive_seconds()));
+  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS,
+                              Milliseconds(config.keepalive_timeout_seconds()));
+  builder->AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 10'000);
+  builder->AddChannelArgument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 2);
+  builder->AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, Milliseconds(config.handshake_seconds()));
+  builder->AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, Milliseconds(config.max_idle_seconds()));
+  builder->AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_MS, Milliseconds(config.max_age_seconds()));
+  builder->AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_GRACE_MS,
+                              Milliseconds(config.max_age_grace_seconds()));
+}
+
+EdgeOptions ToOptions(const config::v1::ServerConfig& config) {
+  return {.requests = config.limits().requests(),
+          .longest_call = ToDuration(config.limits().deadline_seconds()),
+          .stall = ToDuration(config.limits().stall_seconds()),
+          .intake_threads = config.request_threads(),
+          .answer_threads = config.request_threads()};
+}
+
+std::vector<ModelSpec> Specs(const config::v1::ServerConfig& config) {
+  std::vector<ModelSpec> specs;
+  for (const auto& model : config.models()) {
+    specs.push_back(ToSpec(model));
+    specs.back().scheduling.max_pause = ToDuration(config.limits().stall_seconds());
+  }
+  return specs;
+}
+
+}  // namespace
+
+// In the order of making; torn down in the reverse.
+struct Server::State {
+  State(const config::v1::ServerConfig& configured, ModelLoader loader)
+      : config(configured),
+        load(std::move(loader)),
+        threads(config.threads() > 0 ? config.threads() : AvailableCpus()),
+        turns(&threads),
+        registry(Specs(config), &turns, &Clock::Real(),
+                 [this](const ModelSpec& spec, const ModelInfo& info) {
+                   return metrics.ForModel(spec, info)->Events();
+                 }),
+        edge(&Clock::Real(), ToOptions(config), metrics.Events()) {}
+
+  absl::Status Listen();
+  void Tick(std::stop_token stop);
+  void Loaded(const ModelSpec& spec);
+  void Hurry();
+  bool WaitForHurry(Duration time);
+  void EndCalls();
+
+  const config::v1::ServerConfig config;
+  const ModelLoader load;
+  Metrics metrics;
+  Threads threads;
+  Turns turns;
+  Registry registry;
+  Edge edge;
+  const ApiContext api{&edge, &registry, &metrics, &config};
+  HealthService health{&edge, config.limits().health_watches()};
+  InferenceService inference{api};
+  ModelsService models{api};
+  ServerService server{api};
+  std::unique_ptr<MetricsServer> metrics_server;
+  std::unique_ptr<grpc::Server> rpc_server;
+  int port = 0;
+
+  std::mutex mutex;
+  std::condition_variable hurry_changed;
+  bool hurry = false;    // guarded by mutex
+  bool drained = false;  // Drain()'s
+  std::jthread ticks;    // last: uses the rest
+};
+
+absl::Status Server::State::Listen() {
+  if (!config.metrics_address().empty()) {
+    auto gauges = std::make_shared<Gauges>(&registry, [this] { return edge.inside(); });
+    ASSIGN_OR_RETURN(metrics_server,
+                     MetricsServer::Listen(config.metrics_address(), {metrics.families(), gauges}));
+  }
+  health.Set("", false);
+  for (const char* service : kServices) health.Set(service, false);
+  for (const auto& entry : registry.List()) health.Set(entry.spec.name, false);
+
+  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+  grpc::ServerBuilder builder;
+  if (!config.reflection()) builder.SetOption(std::make_unique<WithoutReflection>());
+  SetTransport(config.transport(), &builder);
+  builder.AddListeningPort(config.address(), grpc::InsecureServerCredentials(), &port);
+  for (grpc::Service* service :
+       {static_cast<grpc::Service*>(&inference), static_cast<grpc::Service*>(&models),
+        static_cast<grpc::Service*>(&server), static_cast<grpc::Service*>(&health)}) {
+    builder.RegisterService(service);
+  }
+  rpc_server = builder.BuildAndStart();
+  if (rpc_server == nullptr || port == 0)
+    return Invalid("address is '", config.address(), "', which cannot be listened on");
+  ticks = std::jthread([this](std::stop_token stop) { Tick(stop); });
+  return absl::OkStatus();
+}
+
+// What has to be looked at now and then.
+void Server::State::Tick(std::stop_token stop) {
+  Pulse pulse(rpc_server->InProcessChannel(grpc::ChannelArguments()));
+  std::mutex none;
+  std::condition_variable_any stopped;
+  std::unique_lock lock(none);
+  while (!stopped.wait_for(lock, stop, kTick, [&] { return stop.stop_requested(); })) {
+    pulse.Beat();
+    edge.Sweep();
+  }
+}
+
+// Delay and grace are over.
+void Server::State::Hurry() {
+  std::lock_guard lock(mutex);
+  hurry = true;
+  hurry_changed.notify_all();
+}
+
+// True when it is to hurry, at once; else false after `time`.
+bool Server::State::WaitForHurry(Duration time) {
+  std::unique_lock lock(mutex);
+  return hurry_changed.wait_for(lock, time, [this] { return hurry; });
+}
+
+// When their answers are written: who does not read, or holds a reflection stream, is left.
+void Server::State::EndCalls() {
+  edge.WaitUntilEmpty(Clock::Real().Now() + kLastWrites);
+  grpc_server_cancel_all_calls(rpc_server->c_server());
+}
+
+void Server::State::Loaded(const ModelSpec& spec) {
+  const ServedModel& model = **registry.Find(spec.name, spec.version);
+  metrics.ForModel(spec, model.info())->Loaded(model.load_time);
+  health.Set(spec.name, true);
+  LogInfo("model loaded", {{"model", spec.name},
+                           {"version", spec.version},
+                           {"attention", model.info().attention},
+                           {"precision", Name(model.info().precision)},
+                           {"parameters", model.info().parameters},
+                           {"seconds", ToSeconds(model.load_time)}});
+}
+
+Server::Server(std::unique_ptr<State> state) : state_(std::move(state)) {}
+
+absl::StatusOr<std::unique_ptr<Server>> Server::Listen(const config::v1::ServerConfig& config,
+                                                       ModelLoader load) {
+  RETURN_IF_ERROR(CheckConfig(config));
+  auto state = std::make_unique<State>(config, std::move(load));
+  RETURN_IF_ERROR(state->Listen());
+  return std::unique_ptr<Server>(new Server(std::move(state)));
+}
+
+Server::~Server() {
+  state_->Hurry();
+  Drain();
+}
+
+absl::Status Server::Load() {
+  const auto entries = state_->registry.List();
+  for (size_t i = 0; i < entries.size(); ++i) {
+    const ModelSpec& spec = entries[i].spec;
+    const absl::Status status = state_->registry.Load(i, state_->load);
+    if (status.ok()) {
+      state_->Loaded(spec);
+      continue;
+    }
+    LogError("model failed", {{"model", spec.name}, {"error", std::string(status.message())}});
+    if (state_->config.strict()) return {status.code(), Cat("model '", spec.name, "': ", status.message())};
+  }
+  for (const char* service : kServices) state_->health.Set(service, true);
+  state_->health.Set("", true);
+  return absl::OkStatus();
+}
+
+void Server::Drain() {
+  State& state = *state_;
+  if (std::exchange(state.drained, true)) return;
+  LogInfo("draining", {{"calls", state.edge.inside()}});
+  state.health.End();
+  state.WaitForHurry(ToDuration(state.config.shutdown().delay_seconds()));
+  state.edge.Close();
+  state.ticks = {};
+
+  // gRPC's own shutdown takes no new connections and returns when all calls have ended; meanwhile we see to
+  // it that they do.
+  const Duration grace = ToDuration(state.config.shutdown().grace_seconds());
+  const Time until = state.WaitForHurry(Duration::zero()) ? Clock::Real().Now() : Clock::Real().Now() + grace;
+  std::jthread shutdown([&] { state.rpc_server->Shutdown(FromNow(grace + 2 * kLastWrites)); });
+  state.edge.WaitUntilDone(until);
+  state.registry.Drain(until);
+  state.EndCalls();
+  shutdown.join();
+  state.rpc_server->Wait();
+  LogInfo("drained");
+}
+
+void Server::HurryDrain() {
+  state_->Hurry();
+  state_->registry.Drain(Clock::Real().Now());
+  state_->EndCalls();
+}
+
+int Server::port() const { return state_->port; }
+int Server::metrics_port() const { return state_->metrics_server ? state_->metrics_server->port() : 0; }
+
+}  // namespace heed

@@ -1,0 +1,29 @@
+#include "server/transport/pulse.h"
+
+#include <chrono>
+#include <utility>
+
+#include "grpcpp/client_context.h"
+#include "grpcpp/support/byte_buffer.h"
+
+namespace heed {
+namespace {
+
+struct Call {
+  grpc::ClientContext context;
+  grpc::ByteBuffer request, response;
+};
+
+}  // namespace
+
+void Pulse::Beat(std::function<void()> ended) {
+  auto call = std::make_shared<Call>();
+  call->context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(1));
+  call->request = grpc::ByteBuffer(nullptr, 0);
+  stub_.UnaryCall(&call->context, "/heed.Pulse/Beat", grpc::StubOptions(), &call->request, &call->response,
+                  [call, ended = std::move(ended)](const grpc::Status&) {
+                    if (ended) ended();
+                  });
+}
+
+}  // namespace heed

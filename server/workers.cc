@@ -1,0 +1,49 @@
+#include "server/workers.h"
+
+#include <exception>
+#include <utility>
+
+namespace heed {
+
+Workers::Workers(int threads, std::function<void(std::string_view what)> failed)
+    : failed_(std::move(failed)) {
+  for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { Loop(); });
+}
+
+Workers::~Workers() {
+  std::lock_guard lock(mutex_);
+  stopping_ = true;
+  changed_.notify_all();
+}
+
+void Workers::Run(std::function<void()> task) {
+  std::lock_guard lock(mutex_);
+  tasks_.push_back(std::move(task));
+  changed_.notify_one();
+}
+
+void Workers::Try(const std::function<void()>& task) const {
+  try {
+    task();
+  } catch (const std::exception& e) {
+    if (failed_) failed_(e.what());
+  } catch (...) {
+    if (failed_) failed_("an unknown exception");
+  }
+}
+
+void Workers::Loop() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [this] { return stopping_ || !tasks_.empty(); });
+    if (tasks_.empty()) return;
+    std::function<void()> task = std::move(tasks_.front());
+    tasks_.pop_front();
+    lock.unlock();
+    Try(task);
+    task = nullptr;  // what it holds ends outside the lock
+    lock.lock();
+  }
+}
+
+}  // namespace heed

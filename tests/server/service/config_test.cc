@@ -1,0 +1,111 @@
+// The text proto: its defaults, and what is said of its mistakes.
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "engine/base/status.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "server/config/config.h"
+
+namespace heed {
+namespace {
+
+using testing::HasSubstr;
+
+absl::Status Check(const std::string& text) {
+  auto config = ParseConfig(text, "heed.textproto");
+  return config.ok() ? CheckConfig(*config) : config.status();
+}
+
+std::string Message(const std::string& text) { return std::string(Check(text).message()); }
+
+TEST(Config, HasADefaultForEverything) {
+  EXPECT_EQ(Check(""), absl::OkStatus());
+  EXPECT_EQ(ParseConfig("", "")->limits().text_bytes(), 1 << 20);
+}
+
+TEST(Config, NamesTheLineOfWhatItDoesNotKnow) {
+  EXPECT_THAT(Message("threads: 2\nthreds: 3\n"), HasSubstr("heed.textproto:2:"));
+  EXPECT_THAT(Message("threads: 2\nthreds: 3\n"), HasSubstr("threds"));
+  EXPECT_THAT(Message("precision: FP8"), HasSubstr("FP8"));
+  EXPECT_THAT(Message("threads: \"many\""), HasSubstr("heed.textproto:1:"));
+}
+
+TEST(Config, NamesTheFieldTheValueAndTheLimit) {
+  EXPECT_EQ(Message("threads: 2000"), "threads is 2000, it must be 0 to 1024");
+  EXPECT_EQ(Message("limits { deadline_seconds: 0 }"), "limits.deadline_seconds is 0, it must be 1 to 86400");
+  EXPECT_EQ(Message("limits { stall_seconds: nan }"), "limits.stall_seconds is nan, it must be 0.1 to 3600");
+  EXPECT_EQ(Message("models { name: \"a\" folder: \"f\" scheduling { max_queued: 0 } }"),
+            "models[0].scheduling.max_queued is 0, it must be 1 to 65536");
+}
+
+TEST(Config, ChecksNamesAndAddresses) {
+  EXPECT_THAT(Message("models { name: \"../etc\" folder: \"f\" }"), HasSubstr("models[0].name is '../etc'"));
+  EXPECT_THAT(Message("models { name: \"a\" }"), HasSubstr("models[0].folder is empty"));
+  EXPECT_THAT(Message("models { name: \"a\" folder: \"f\" } models { name: \"a\" folder: \"g\" }"),
+              HasSubstr("models[1].name is 'a', which another model has"));
+  for (const char* address :
+       {"localhost", ":80", "127.0.0.1:", "127.0.0.1:x", "127.0.0.1:65536", "127.0.0.1:-1"}) {
+    EXPECT_THAT(Message(Cat("address: \"", address, "\"")), HasSubstr("it must be HOST:PORT")) << address;
+  }
+  EXPECT_EQ(Check("address: \"unix:/run/heed.sock\""), absl::OkStatus());
+  EXPECT_EQ(Check("metrics_address: \"\""), absl::OkStatus());
+}
+
+class ModelsFolder : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::filesystem::create_directories(folder_ + "/polarity");
+    std::filesystem::create_directories(folder_ + "/no-model");
+    std::ofstream(folder_ + "/polarity/config.json") << "{}";
+    std::ofstream(folder_ + "/README.md") << "models";
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+  const std::string folder_ = testing::TempDir() + "heed-models";
+};
+
+TEST_F(ModelsFolder, IsServedByTheNamesOfItsFolders) {
+  config::v1::ServerConfig config;
+  config.set_models_folder(folder_);
+  config.set_precision(config::v1::PRECISION_F32);
+  auto complete = WithModels(config);
+  ASSERT_TRUE(complete.ok()) << complete.status();
+  ASSERT_EQ(complete->models_size(), 1);
+  EXPECT_EQ(complete->models(0).name(), "polarity");
+  EXPECT_EQ(complete->models(0).version(), "1");
+  EXPECT_EQ(complete->models(0).folder(), folder_ + "/polarity");
+  EXPECT_EQ(ToSpec(complete->models(0)).load.precision, Precision::kF32);
+}
+
+TEST_F(ModelsFolder, GivesWayToAModelOfTheSameName) {
+  config::v1::ServerConfig config;
+  config.set_models_folder(folder_);
+  auto* model = config.add_models();
+  model->set_name("polarity");
+  model->set_folder("/elsewhere");
+  auto complete = WithModels(config);
+  ASSERT_TRUE(complete.ok());
+  ASSERT_EQ(complete->models_size(), 1);
+  EXPECT_EQ(complete->models(0).folder(), "/elsewhere");
+}
+
+TEST(Config, AModelsOwnSchedulingStandsAgainstTheServers) {
+  auto config =
+      WithModels(*ParseConfig("scheduling { max_queued: 7 } models { name: \"a\" folder: \"f\" } "
+                              "models { name: \"b\" folder: \"g\" scheduling { max_queued: 9 } }",
+                              ""));
+  EXPECT_EQ(ToSpec(config->models(0)).scheduling.max_queued_jobs, 7);
+  EXPECT_EQ(ToSpec(config->models(1)).scheduling.max_queued_jobs, 9);
+}
+
+TEST(Config, AFolderThatIsNotThereIsNamed) {
+  config::v1::ServerConfig config;
+  config.set_models_folder("/nowhere");
+  EXPECT_THAT(std::string(WithModels(config).status().message()),
+              HasSubstr("models_folder is '/nowhere', it cannot be read"));
+}
+
+}  // namespace
+}  // namespace heed
