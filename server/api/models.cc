@@ -30,7 +30,7 @@ v1::Architecture ToMessage(Architecture architecture) {
   return v1::ARCHITECTURE_UNSPECIFIED;
 }
 
-v1::Head ToMessage(Head head) {
+v1::ModelHead ToMessage(Head head) {
   switch (head) {
     case Head::kNone:
       return v1::HEAD_NONE;
