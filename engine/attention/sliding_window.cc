@@ -56,7 +56,10 @@ class SlidingWindowAttention : public Attention {
   int64_t KeptFrom(int64_t places) const;
 
  private:
-  int64_t HeadBytes(int64_t dilation, int64_t tokens) const;
+  int64_t GlobalsOf(int64_t tokens) const;  // how many of the global tokens are among the first `tokens`
+  int64_t Bytes(int64_t places) const;      // of the pages of one track, all held
+  int64_t DecoderHeadBytes(int64_t dilation, int64_t tokens) const;
+  int64_t EncoderHeadBytes(int64_t dilation, int64_t tokens) const;
 
   Options options_;
   SoftmaxCore core_;
@@ -228,28 +231,40 @@ int64_t SlidingWindowAttention::KeptFrom(int64_t places) const {
   return options_.causal ? WindowBegin(options_.window, places) : places / kGrid * kGrid;
 }
 
-// Of the tracks, tokens % dilation have one place more than the others.
-int64_t SlidingWindowAttention::HeadBytes(int64_t dilation, int64_t tokens) const {
-  const auto bytes = [&](int64_t places) {
-    const int64_t kept = options_.causal ? WindowKeeps(options_.window, places) : places;
-    return KeyValuePages::Bytes(core_.type(), options_.head_dim, 0, kept);
-  };
-  const int64_t longer = tokens % dilation;
-  return longer * bytes(tokens / dilation + 1) + (dilation - longer) * bytes(tokens / dilation);
+int64_t SlidingWindowAttention::GlobalsOf(int64_t tokens) const {
+  const std::vector<int64_t>& globals = options_.global_tokens;
+  return std::ranges::lower_bound(globals, tokens) - globals.begin();
 }
 
-// With global tokens a head also holds, while it attends, their keys, and all keys once more for them.
+int64_t SlidingWindowAttention::Bytes(int64_t places) const {
+  return KeyValuePages::Bytes(core_.type(), options_.head_dim, 0, places);
+}
+
+// Of the tracks, tokens % dilation have one place more than the others.
+int64_t SlidingWindowAttention::DecoderHeadBytes(int64_t dilation, int64_t tokens) const {
+  const int64_t places = tokens / dilation, longer = tokens % dilation;
+  return longer * Bytes(WindowKeeps(options_.window, places + 1)) +
+         (dilation - longer) * Bytes(WindowKeeps(options_.window, places));
+}
+
+// The tracks come one after another, and of each that has attended a page at most is left. Beside those that
+// are left a head holds the keys of global tokens and, for the rows of these, all keys once more.
+int64_t SlidingWindowAttention::EncoderHeadBytes(int64_t dilation, int64_t tokens) const {
+  const int64_t tracks = std::min(tokens, dilation), longest = (tokens + dilation - 1) / dilation;
+  const int64_t band = Bytes(longest) + std::max<int64_t>(0, tracks - 1) * Bytes(1);
+  const int64_t globals = GlobalsOf(tokens);
+  return globals == 0 ? band : Bytes(globals) + std::max(band, tracks * Bytes(1) + Bytes(tokens));
+}
+
 int64_t SlidingWindowAttention::StateBytes(int64_t tokens) const {
-  const int64_t globals = std::min(tokens, std::ssize(options_.global_tokens));
-  const int64_t pages = KeyValuePages::Bytes(core_.type(), options_.head_dim, 0, globals) +
-                        (globals > 0 ? KeyValuePages::Bytes(core_.type(), options_.head_dim, 0, tokens) : 0);
-  int64_t sum = sizeof(int64_t) + options_.heads * pages;
-  for (int64_t dilation : options_.dilations) sum += HeadBytes(dilation, tokens);
+  int64_t sum = sizeof(int64_t);
+  for (int64_t dilation : options_.dilations)
+    sum += options_.causal ? DecoderHeadBytes(dilation, tokens) : EncoderHeadBytes(dilation, tokens);
   return sum;
 }
 
 double SlidingWindowAttention::Cost(int64_t n) const {
-  const double globals = 2.0 * std::min(n, std::ssize(options_.global_tokens)) * n;
+  const double globals = 2.0 * static_cast<double>(GlobalsOf(n) * n);
   double pairs = 0;
   for (int64_t dilation : options_.dilations) {
     const double places = static_cast<double>(n) / dilation;

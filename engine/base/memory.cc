@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
@@ -118,9 +119,23 @@ class Slabs {
   std::vector<std::unique_ptr<Slab>> unused_;
 };
 
+std::atomic<int64_t> lasting_bytes = 0, lasting_most = 0;
+
+void CountLasting(int64_t bytes) {
+  const int64_t now = lasting_bytes.fetch_add(bytes, std::memory_order_relaxed) + bytes;
+  int64_t most = lasting_most.load(std::memory_order_relaxed);
+  while (most < now && !lasting_most.compare_exchange_weak(most, now, std::memory_order_relaxed)) {
+  }
+}
+
 }  // namespace
 
+int64_t LastingMemory::Bytes() { return lasting_bytes.load(std::memory_order_relaxed); }
+int64_t LastingMemory::Most() { return lasting_most.load(std::memory_order_relaxed); }
+void LastingMemory::MeasureAnew() { lasting_most.store(Bytes(), std::memory_order_relaxed); }
+
 void Release::operator()(void* p) const {
+  CountLasting(-static_cast<int64_t>(lasting));
   if (slab == nullptr) return std::free(p);
   Slabs::All().Return(p, slab);
 }
@@ -137,15 +152,21 @@ Buffer Buffer::Zeros(size_t bytes) {
 }
 
 Buffer Buffer::Lasting(size_t bytes) {
-  if (bytes == 0 || bytes >= kHugePage || !kShare) return Buffer(bytes);
+  if (bytes == 0) return {};
   Buffer buffer;
-  buffer.data_ = Slabs::All().Take(RoundUp(bytes));
-  buffer.size_ = bytes;
+  if (bytes >= kHugePage || !kShare) {
+    buffer = Buffer(bytes);
+  } else {
+    buffer.data_ = Slabs::All().Take(RoundUp(bytes));
+    buffer.size_ = bytes;
+  }
+  buffer.data_.get_deleter().lasting = bytes;
+  CountLasting(static_cast<int64_t>(bytes));
   return buffer;
 }
 
 Buffer::Buffer(const Buffer& other)
-    : Buffer(other.data_.get_deleter().slab != nullptr ? Lasting(other.size_) : Buffer(other.size_)) {
+    : Buffer(other.data_.get_deleter().lasting > 0 ? Lasting(other.size_) : Buffer(other.size_)) {
   if (size_ > 0) std::memcpy(data_.get(), other.data_.get(), size_);
 }
 

@@ -16,6 +16,7 @@ class Slab;
 struct Release {
   void operator()(void* p) const;
   Slab* slab = nullptr;  // that p is a piece of; null: it came from the heap
+  size_t lasting = 0;    // bytes, if Buffer::Lasting() gave it
 };
 
 // Bytes aligned to kAlignment. Throws std::bad_alloc. Copies are deep, and made as the original was.
@@ -49,6 +50,14 @@ class Buffer {
  private:
   std::unique_ptr<std::byte, Release> data_;
   size_t size_ = 0;
+};
+
+// What all that Buffer::Lasting() gave holds, in the whole process: what closed forms are compared with.
+class LastingMemory {
+ public:
+  static int64_t Bytes();
+  static int64_t Most();  // that there were at once since MeasureAnew()
+  static void MeasureAnew();
 };
 
 // Memory for the length of one task. Take() hands out pieces, Reset() takes them all back and keeps the

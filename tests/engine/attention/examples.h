@@ -21,6 +21,14 @@ struct AttentionExample {
   int64_t width = 32;
   int num_heads = 4;
   std::map<std::string, std::vector<int64_t>> tensors;
+  bool sorts = false;  // a decoder whose prompt decides which of its tokens meet
+
+  // What its attention must declare.
+  bool causal() const { return place == Place::kDecoder; }
+  DecodeClass decode() const {
+    if (place == Place::kEncoder) return DecodeClass::kNone;
+    return sorts ? DecodeClass::kApproximate : DecodeClass::kExact;
+  }
 };
 
 // q, k and v with biases on q and v alone.
@@ -129,7 +137,7 @@ inline std::vector<AttentionExample> AttentionExamples() {
       {"lsh", R"({"chunk_length": 16, "num_hashes": 2, "num_buckets": 8, "strict_causal": true})",
        Place::kDecoder, 32, 4, WithRotations(32, 4, 2, 4)},
       {"lsh", R"({"chunk_length": 20, "num_hashes": 3, "num_buckets": [4, 2], "chunks_before": 2})",
-       Place::kDecoder, 36, 3, WithRotations(36, 3, 3, 3)},
+       Place::kDecoder, 36, 3, WithRotations(36, 3, 3, 3), /*sorts=*/true},
       {"lsh", R"({"chunk_length": 150, "num_hashes": 2, "num_buckets": 16, "chunks_after": 1})",
        Place::kEncoder, 32, 4, WithRotations(32, 4, 2, 8)},
       {"synthesizer", R"({"form": "dense", "n_max": 4096})", Place::kDecoder, 32, 4,

@@ -56,7 +56,7 @@ class Layer {
   }
   DType type() const { return ActivationType(precision_); }
   bool cross() const { return example_.place == Place::kCross; }
-  bool causal() const { return example_.place == Place::kDecoder; }
+  bool causal() const { return example_.causal(); }
 
  private:
   AttentionExample example_;
@@ -86,6 +86,15 @@ class Passage {
   // Rows [begin, end), tasks from the first or from the last. The first call of cross-attention brings all of
   // the source.
   void Extend(AttentionRun& run, int64_t begin, int64_t end, bool backwards = false) {
+    const int tasks = layer_.attention().tasks();
+    for (int i = 0; i < tasks; ++i) ExtendTask(run, begin, end, backwards ? tasks - 1 - i : i);
+  }
+  // In pieces of `rows`.
+  void ExtendBy(AttentionRun& run, int64_t begin, int64_t end, int64_t rows) {
+    for (; begin < end; begin += rows) Extend(run, begin, std::min(end, begin + rows));
+  }
+  // One task's part of it.
+  void ExtendTask(AttentionRun& run, int64_t begin, int64_t end, int task) {
     AttentionRows rows;
     rows.first = begin;
     rows.count = end - begin;
@@ -100,15 +109,7 @@ class Passage {
     rows.products = views.data();
     rows.out = out_.rows().Slice(begin, rows.count);
     Scratch scratch;
-    const int tasks = layer_.attention().tasks();
-    for (int i = 0; i < tasks; ++i) {
-      run.Extend(rows, backwards ? tasks - 1 - i : i, scratch);
-      scratch.Reset();
-    }
-  }
-  // In pieces of `rows`.
-  void ExtendBy(AttentionRun& run, int64_t begin, int64_t end, int64_t rows) {
-    for (; begin < end; begin += rows) Extend(run, begin, std::min(end, begin + rows));
+    run.Extend(rows, task, scratch);
   }
 
   int64_t n() const { return n_; }
@@ -123,6 +124,18 @@ class Passage {
   std::vector<OwnedRows> products_;
   OwnedRows out_;
 };
+
+// The bytes of lasting memory that all rows at once take: of every task the most.
+inline int64_t MostWhileAttending(Passage& passage, AttentionRun& run, const Layer& layer) {
+  int64_t sum = 0;
+  for (int task = 0; task < layer.attention().tasks(); ++task) {
+    const int64_t before = LastingMemory::Bytes();
+    LastingMemory::MeasureAnew();
+    passage.ExtendTask(run, 0, passage.n(), task);
+    sum += LastingMemory::Most() - before;
+  }
+  return sum;
+}
 
 inline Passage Whole(const Layer& layer, int64_t n, int seed = 100) {
   Passage passage(layer, n, seed);

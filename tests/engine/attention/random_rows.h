@@ -50,10 +50,10 @@ class OwnedRows {
   Rows rows_;
 };
 
-// The first row that differs in a bit, or -1.
-inline int64_t FirstDifference(const OwnedRows& a, const OwnedRows& b) {
+// The first row from `from` on that differs in a bit, or -1.
+inline int64_t FirstDifference(const OwnedRows& a, const OwnedRows& b, int64_t from = 0) {
   const size_t bytes = a.rows().cols * SizeOf(a.rows().dtype);
-  for (int64_t r = 0; r < std::min(a.rows().rows, b.rows().rows); ++r) {
+  for (int64_t r = from; r < std::min(a.rows().rows, b.rows().rows); ++r) {
     if (std::memcmp(a.rows().at(r), b.rows().at(r), bytes) != 0) return r;
   }
   return -1;

@@ -101,6 +101,24 @@ TEST(SlidingWindow, TheStateStopsGrowing) {
   }
 }
 
+// Tracks that have attended leave a page, global tokens need all keys twice: never more than is declared.
+TEST(SlidingWindow, AnEncoderTakesNoMoreThanItDeclaresAndNotMuchLess) {
+  for (const char* options :
+       {R"({"window": 8})", R"({"window": 8, "dilation": 5})",
+        R"({"window": 300, "dilation": [1, 2, 3, 40]})", R"({"window": 8, "global_tokens": [0, 3]})",
+        R"({"window": 8, "dilation": 3, "global_tokens": [1]})"}) {
+    AttentionExample example = Band(options, Place::kEncoder);
+    if (example.options.find("global") != std::string::npos) example.tensors = WithGlobalTokens(32);
+    const Layer layer(example, Precision::kF32);
+    for (int64_t n : {1, 100, 128, 1000, 3000}) {
+      Passage passage(layer, n);
+      const int64_t most = MostWhileAttending(passage, *layer.attention().Start(), layer);
+      EXPECT_LE(most, layer.attention().StateBytes(n)) << options << " of " << n;
+      EXPECT_GE(most, 0.6 * static_cast<double>(layer.attention().StateBytes(n))) << options << " of " << n;
+    }
+  }
+}
+
 TEST(SlidingWindow, RefusesWhatCannotBe) {
   const std::vector<Refusal> refusals = {
       {Place::kDecoder, "{}", {"layers[0].attention", "window"}},
