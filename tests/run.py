@@ -159,7 +159,7 @@ def stage_format():
 
 
 def stage_rules():
-    for test in ("layering_test", "proto_test", "dev_test"):
+    for test in ("layering_test", "rules_test", "proto_test", "dev_test"):
         python(test)
 
 

@@ -1,0 +1,68 @@
+"""A test can fail: it asserts on every way through it, or says that it skips and why.
+
+A test that returns before its first assertion passes without having tried anything: leave such cases out of its
+parameters, or loops, instead. Where a machine cannot try something, GTEST_SKIP says so; the tests that may are listed.
+"""
+import pathlib
+import re
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+TEST = re.compile(r"^TEST(?:_[FP])?\(\s*(\w+),\s*(\w+)\) \{$", re.MULTILINE)
+# Also by a function that asserts for several tests.
+ASSERTS = re.compile(r"\b(?:ASSERT|EXPECT|ADD_FAILURE|FAIL|SUCCEED|GTEST_SKIP|Expect|Check|Refuses?)\w*\b")
+RETURN = re.compile(r"\breturn;")
+LAMBDA = re.compile(r"\[[^\[\]]*\]\s*(?:\([^()]*(?:\([^()]*\)[^()]*)*\))?\s*(?:mutable\s*)?(?:->\s*[\w:<>]+\s*)?\{")
+
+# A kernel that this CPU lacks, a user whom root cannot become, minutes that only `full` has.
+MAY_SKIP = {"FewRows.CountAsACall", "InputFile.SaysThatItMayNotRead",
+            "LongSequence.SixtyFourThousandTokensNeedNothingQuadratic"}
+
+
+def closing(text, opening):
+    """The place of the brace that closes the one at `opening`."""
+    depth = 0
+    for at in range(opening, len(text)):
+        depth += {"{": 1, "}": -1}.get(text[at], 0)
+        if depth == 0:
+            return at
+    return len(text)
+
+
+def without_lambdas(body):
+    """A return within a lambda is not the test's."""
+    while found := LAMBDA.search(body):
+        body = body[:found.start()] + body[closing(body, found.end() - 1) + 1:]
+    return body
+
+
+def tests():
+    """(suite.name, body) of every test in C++."""
+    for path in sorted((ROOT / "tests").rglob("*_test.cc")):
+        text = path.read_text()
+        for found in TEST.finditer(text):
+            end = text.find("\n}\n", found.end())
+            yield f"{found.group(1)}.{found.group(2)}", text[found.end():end]
+
+
+class Rules(unittest.TestCase):
+    def test_there_are_tests(self):
+        self.assertGreater(len(list(tests())), 500)
+
+    def test_every_test_asserts(self):
+        self.assertEqual([name for name, body in tests() if not ASSERTS.search(body)], [])
+
+    def test_no_test_returns_before_it_asserts(self):
+        wrong = []
+        for name, body in tests():
+            left = RETURN.search(without_lambdas(body))
+            if left and not ASSERTS.search(without_lambdas(body)[:left.start()]):
+                wrong.append(name)
+        self.assertEqual(wrong, [])
+
+    def test_only_tests_that_are_listed_skip(self):
+        self.assertEqual({name for name, body in tests() if "GTEST_SKIP" in body} - MAY_SKIP, set())
+
+
+if __name__ == "__main__":
+    unittest.main()
