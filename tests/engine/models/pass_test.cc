@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstdlib>
+#include <fstream>
 #include <random>
 
 #include "engine/models/native.h"
@@ -206,6 +207,19 @@ TEST(Pooling, AnEmbeddingHasLengthOneWhereTheModelSaysSo) {
   EXPECT_EQ(model->info().head, Head::kEmbedding);
 }
 
+// Bytes of memory that the process has had at most since MeasurePeakAnew().
+int64_t PeakBytes() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("VmHWM:")) return std::stoll(line.substr(6)) << 10;
+  }
+  return 0;
+}
+
+bool MeasurePeakAnew() {
+  return static_cast<bool>(std::ofstream("/proc/self/clear_refs") << "5" << std::flush);
+}
+
 TEST(LongSequence, SixtyFourThousandTokensNeedNothingQuadratic) {
   if (!std::getenv("HEED_FULL")) GTEST_SKIP() << "runs in ./dev test full";
   Json config = SmallConfig("encoder", "classification");
@@ -214,12 +228,23 @@ TEST(LongSequence, SixtyFourThousandTokensNeedNothingQuadratic) {
   Threads threads(2);
   auto sequence = model->Start();
   Output out;
+  constexpr int64_t kTokens = 65536;
   std::vector<Work> batch;
-  batch.push_back(Last(sequence.get(), std::vector<int32_t>(65536, 7), &out));
+  batch.push_back(Last(sequence.get(), std::vector<int32_t>(kTokens, 7), &out));
   batch[0].wanted = {0};
+  ASSERT_TRUE(MeasurePeakAnew());
+  const int64_t before = PeakBytes();
+  ASSERT_GT(before, 0);
   RunPass(*model, batch, threads);
   ASSERT_EQ(out.size(), 5u);
   EXPECT_TRUE(std::isfinite(out[0]));
+  // The keys and values of one layer, and of every row x, its three products and what attention wrote: 112
+  // MiB. Beside them threads have blocks of rows and scratch, of the same size for any length, and slabs may
+  // be half full.
+  const double state = static_cast<double>(model->StateBytes(kTokens)), workspace = kTokens * 5.0 * 64 * 4;
+  const double grown = static_cast<double>(PeakBytes() - before), beside = 32 << 20;
+  EXPECT_LT(grown, state + workspace + beside);
+  EXPECT_GT(grown, (state + workspace) / 2);
 }
 
 TEST(LoadNativeModel, AMissingAnExtraAndAMisshapenTensorAreNamed) {
