@@ -106,6 +106,8 @@ class Attention {
   // Multiply-adds of Extend() for a whole sequence of n rows (in cross-attention, with a source of n rows),
   // all heads; what Describe predicts with.
   virtual double Cost(int64_t n) const = 0;
+  // Closed form: the most scratch that Extend() takes for so many rows of one sequence.
+  virtual int64_t ScratchBytes(int64_t rows) const = 0;
 
   const std::vector<Product>& products() const { return products_; }
   int64_t out_width() const { return out_width_; }

@@ -24,6 +24,7 @@ class DotProductAttention : public Attention {
   std::unique_ptr<AttentionRun> Start() const override;
   int64_t StateBytes(int64_t tokens) const override;
   double Cost(int64_t n) const override;
+  int64_t ScratchBytes(int64_t rows) const override;
 
   const DotProductOptions& options() const { return options_; }
   const SoftmaxCore& core() const { return core_; }
@@ -157,6 +158,12 @@ double DotProductAttention::Cost(int64_t n) const {
                seen = std::min<double>(n, options_.window > 0 ? options_.window + options_.sinks : n);
   const double pairs = options_.causal ? seen * (seen + 1) / 2 + (length - seen) * seen : length * length;
   return 2 * pairs * out_width_;
+}
+
+int64_t DotProductAttention::ScratchBytes(int64_t) const {
+  const int64_t turned = kPage * options_.head_dim * SizeOf(core_.type()),
+                positions = kPage * sizeof(int64_t);
+  return Scratch::Piece(turned) + Scratch::Piece(positions) + core_.ScratchBytes();
 }
 
 }  // namespace

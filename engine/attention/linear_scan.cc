@@ -242,6 +242,19 @@ void LinearScan::Step(const Rows& q, const Rows& k, const Rows& v, ScanMemory& m
   MicroKernel::CountCall();
 }
 
+// A block's buffers; a step needs less.
+int64_t LinearScan::ScratchBytes() const {
+  const int64_t size = SizeOf(type_), features = options_.features, columns = RoundUp(options_.head_dim, 16);
+  const int64_t even = RoundUp(features, 2), pitch = RoundUp(features, 16) + 16;
+  const auto floats = [](int64_t n) { return Scratch::Piece(n * SizeOf(DType::kF32)); };
+  const auto numbers = [&](int64_t n) { return Scratch::Piece(n * size); };
+  const int64_t always = 2 * numbers(kGrid * pitch) + numbers(even * kPitch) + numbers(kGrid * columns) +
+                         floats(kTile * kPitch) + floats(kGrid * (columns + 16)) + floats(kGrid);
+  if (type_ != DType::kBf16) return always;
+  return always + numbers(even * kPitch) + numbers(features * columns) + numbers(even * columns) +
+         numbers(kTile * kPitch);
+}
+
 // The memory read and written once for each row, and in the causal form the tiles of its block.
 double LinearScan::Cost(int64_t n, bool causal) const {
   const double memory = 2.0 * options_.features * options_.head_dim;

@@ -65,6 +65,7 @@ class LinearScan {
   const Options& options() const { return options_; }
   // Multiply-adds for n rows of one head.
   double Cost(int64_t n, bool causal) const;
+  int64_t ScratchBytes() const;  // that any of the three above takes at most
 
  private:
   class Block;

@@ -63,6 +63,7 @@ class LshAttention : public Attention {
   std::unique_ptr<AttentionRun> Start() const override;
   int64_t StateBytes(int64_t tokens) const override;
   double Cost(int64_t n) const override;
+  int64_t ScratchBytes(int64_t rows) const override;
 
   const Options& options() const { return options_; }
   const SoftmaxCore& core() const { return core_; }
@@ -530,6 +531,20 @@ double LshAttention::Cost(int64_t n) const {
   const double keys = std::min<double>(n, (1 + options_.before + options_.after) * options_.chunk);
   const double length = n, hash = options_.rounds * options_.directions();
   return length * (hash + 2 * options_.rounds * keys) * out_width_;
+}
+
+// The buckets of all rows, and then either what they are found with, or the results of all rounds and what a
+// chunk reads.
+int64_t LshAttention::ScratchBytes(int64_t rows) const {
+  const int64_t dim = options_.head_dim, chunk = std::min(rows, options_.chunk);
+  const int64_t keys = (1 + options_.before + options_.after) * options_.chunk;
+  const auto floats = [](int64_t n) { return Scratch::Piece(n * SizeOf(DType::kF32)); };
+  const auto vectors = [&](int64_t n) { return Scratch::Piece(n * dim * SizeOf(core_.type())); };
+  const int64_t hash = floats(kGrid * options_.rounds * options_.directions()) + GemmScratchBytes();
+  const int64_t group = 2 * vectors(keys) + 2 * vectors(chunk) + floats(chunk) +
+                        floats(SoftmaxCore::kTile * kKeyBlock) + core_.ScratchBytes() + floats(dim);
+  return Scratch::Piece(rows * options_.rounds * static_cast<int64_t>(sizeof(int32_t))) +
+         std::max(floats(kGrid * dim) + hash, floats(rows * dim) + floats(rows) + group);
 }
 
 // ------------------------------------------------------------------------------------------- the options

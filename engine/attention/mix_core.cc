@@ -105,6 +105,15 @@ MixTile::MixTile(const MixScores& scores, const Rows& given, int64_t first, Scra
   Multiply(features_.Cols(0, scores.given_ + 1), scores.factors_.as<void>(), factors_.cols, factors_);
 }
 
+int64_t MixTile::ScratchBytes(const MixScores& scores) {
+  constexpr int64_t kFloat = sizeof(float);
+  const int64_t scored = (scores.table_.rows > 0 ? 2 : 1) * kPitch * kFloat;
+  if (scores.columns_.empty() && scores.factors_.empty()) return SoftmaxCore::kTile * scored;
+  const int64_t features = (RoundUp(scores.features(), 16) + 16) * SizeOf(scores.type_);
+  const int64_t factors = scores.factors_.empty() ? 0 : (RoundUp(scores.a_ + scores.c_, 16) + 16) * kFloat;
+  return SoftmaxCore::kTile * (scored + features + factors);  // each of its parts is whole cache lines
+}
+
 void MixTile::LoadFeatures(const Rows& given) {
   const int64_t padded = features_.stride * SizeOf(features_.dtype);
   std::memset(features_.data, 0, rows_ * padded);  // what follows the last feature is read in pairs

@@ -56,6 +56,7 @@ class MixTile : public ScoreBias {
  public:
   // given: [rows, given]. All must outlive this.
   MixTile(const MixScores& scores, const Rows& given, int64_t first, Scratch& scratch);
+  static int64_t ScratchBytes(const MixScores& scores);  // that one takes at most
   void Mark(const BiasBlock& block, std::span<SoftmaxRow> rows) const override;
 
  private:

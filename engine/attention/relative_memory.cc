@@ -101,6 +101,7 @@ class RelativeMemoryAttention : public Attention {
   std::unique_ptr<AttentionRun> Start() const override;
   int64_t StateBytes(int64_t tokens) const override;
   double Cost(int64_t n) const override;
+  int64_t ScratchBytes(int64_t rows) const override;
 
   const Options& options() const { return options_; }
   const SoftmaxCore& core() const { return core_; }
@@ -119,6 +120,7 @@ class RelativePositions : public ScoreBias {
   RelativePositions(const RelativeTable& table, int head, const Rows& q, Scratch& scratch)
       : table_(table), head_(head), q_(q), products_(scratch.Take<float>(kRows * kPitch)) {}
   void Mark(const BiasBlock& block, std::span<SoftmaxRow> rows) const override;
+  static int64_t ScratchBytes() { return Scratch::Piece(kRows * kPitch * SizeOf(DType::kF32)); }
 
  private:
   static constexpr int64_t kRows = SoftmaxCore::kTile + 2;  // one before and after: vectors reach over
@@ -236,6 +238,13 @@ int64_t RelativeMemoryAttention::StateBytes(int64_t tokens) const {
 double RelativeMemoryAttention::Cost(int64_t n) const {
   const double length = n, seen = std::min(n, options_.memory);
   return 3 * (seen * (seen + 1) / 2 + (length - seen) * seen) * out_width_;
+}
+
+// The rows with either bias, and then what the biases are added in, or what attending takes.
+int64_t RelativeMemoryAttention::ScratchBytes(int64_t rows) const {
+  const int64_t dim = options_.head_dim, biased = (rows + 8) * RoundUp(dim, 16) * SizeOf(core_.type());
+  return 2 * Scratch::Piece(biased) + std::max(Scratch::Piece(kGrid * dim * SizeOf(DType::kF32)),
+                                               RelativePositions::ScratchBytes() + core_.ScratchBytes());
 }
 
 }  // namespace

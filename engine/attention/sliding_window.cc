@@ -49,6 +49,7 @@ class SlidingWindowAttention : public Attention {
   std::unique_ptr<AttentionRun> Start() const override;
   int64_t StateBytes(int64_t tokens) const override;
   double Cost(int64_t n) const override;
+  int64_t ScratchBytes(int64_t rows) const override;
 
   const Options& options() const { return options_; }
   const SoftmaxCore& core() const { return core_; }
@@ -274,6 +275,14 @@ double SlidingWindowAttention::Cost(int64_t n) const {
         globals + dilation * (places * (1 + left + right) - (left * (left + 1) + right * (right + 1)) / 2);
   }
   return 2 * pairs * options_.head_dim;
+}
+
+// The band's, or the global tokens' queries and results.
+int64_t SlidingWindowAttention::ScratchBytes(int64_t rows) const {
+  const int64_t globals = std::min(rows, std::ssize(options_.global_tokens));
+  const int64_t queries = Scratch::Piece(globals * options_.head_dim * SizeOf(core_.type()));
+  const int64_t masks = SoftmaxCore::kTile * kKeyBlock * SizeOf(DType::kF32);
+  return core_.ScratchBytes() + std::max(Scratch::Piece(masks), 2 * queries);
 }
 
 // ------------------------------------------------------------------------------------------- the options

@@ -146,6 +146,13 @@ SoftmaxCore::Call::Call(const SoftmaxCore& core, const SoftmaxQueries& queries, 
   places_ = {scratch.Take<int64_t>(rows), static_cast<size_t>(rows)};
 }
 
+int64_t SoftmaxCore::ScratchBytes() const {
+  const int64_t weights = type_ == DType::kBf16 ? kWeightPitch * SizeOf(type_) : 0;
+  const int64_t row = pitch_ * (SizeOf(type_) + SizeOf(DType::kF32)) + kScorePitch * SizeOf(DType::kF32) +
+                      weights + static_cast<int64_t>(sizeof(SoftmaxRow) + 2 * sizeof(int64_t));
+  return kTile * row;  // each of its parts is whole cache lines
+}
+
 void SoftmaxCore::Call::AttendTile(int64_t first_row, int rows, std::span<const KeySource> sources) {
   Start(first_row, rows);
   for (const KeySource& source : sources) AttendSource(source);

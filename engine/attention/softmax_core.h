@@ -65,6 +65,8 @@ class SoftmaxCore {
   // of keys and, for each panel of values, one for each block that a tile reads.
   void Attend(const SoftmaxQueries& queries, std::span<const KeySource> sources, Scratch& scratch) const;
 
+  int64_t ScratchBytes() const;  // that Attend() takes at most
+
   DType type() const { return type_; }
   int64_t head_dim() const { return head_dim_; }
 

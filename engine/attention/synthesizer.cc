@@ -57,6 +57,9 @@ class SynthesizerAttention : public Attention {
   std::unique_ptr<AttentionRun> Start() const override;
   int64_t StateBytes(int64_t tokens) const override;
   double Cost(int64_t n) const override;
+  int64_t ScratchBytes(int64_t) const override {
+    return MixTile::ScratchBytes(heads_.front().scores) + heads_.front().core->ScratchBytes();
+  }
 
   const SynthesizerOptions& options() const { return options_; }
   const Head& head(int i) const { return heads_[i]; }

@@ -204,6 +204,13 @@ void Scratch::Reset() {
   used_ = 0;
 }
 
+void Scratch::Reserve(size_t bytes) {
+  if (!blocks_.empty() && blocks_.front().size() >= bytes) return;
+  blocks_.clear();
+  blocks_.emplace_back(bytes);
+  used_ = 0;
+}
+
 size_t Scratch::bytes() const {
   size_t total = 0;
   for (const Buffer& block : blocks_) total += block.size();

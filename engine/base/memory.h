@@ -70,7 +70,14 @@ class Scratch {
     return static_cast<T*>(TakeBytes(count * sizeof(T)));
   }
   void Reset();
+  // Between tasks: so many bytes are held in one piece. A task that takes no more allocates nothing.
+  void Reserve(size_t bytes);
   size_t bytes() const;  // held in all, for memory accounts
+  // What Take() uses for so many bytes.
+  static constexpr int64_t Piece(int64_t bytes) {
+    return (bytes + static_cast<int64_t>(kAlignment) - 1) / static_cast<int64_t>(kAlignment) *
+           static_cast<int64_t>(kAlignment);
+  }
 
  private:
   friend class ScratchFrame;

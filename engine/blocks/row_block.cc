@@ -11,9 +11,12 @@ int64_t RowStride(int64_t cols, DType dtype) {
 }
 
 RowBuffer::RowBuffer(int64_t rows, int64_t cols, DType dtype) {
-  int64_t stride = RowStride(cols, dtype);
-  buffer_ = Buffer((rows + 8) * stride * SizeOf(dtype));
-  rows_ = {dtype, buffer_.as<void>(), rows, cols, stride};
+  buffer_ = Buffer(Bytes(rows, cols, dtype));
+  rows_ = {dtype, buffer_.as<void>(), rows, cols, RowStride(cols, dtype)};
+}
+
+int64_t RowBuffer::Bytes(int64_t rows, int64_t cols, DType dtype) {
+  return (rows + 8) * RowStride(cols, dtype) * SizeOf(dtype);
 }
 
 BlockBuffers::BlockBuffers(const BlockWidths& widths, Precision precision) {
@@ -25,6 +28,16 @@ BlockBuffers::BlockBuffers(const BlockWidths& widths, Precision precision) {
     quantized = RowBuffer(kMaxBlockRows, (widths.reads + 63) / 64 * 64, DType::kU8);
     scales = Buffer(kMaxBlockRows * sizeof(float));
   }
+}
+
+int64_t BlockBuffers::Bytes(const BlockWidths& widths, Precision precision) {
+  const DType type = ActivationType(precision);
+  const auto rows = [](int64_t cols, DType dtype) { return RowBuffer::Bytes(kMaxBlockRows, cols, dtype); };
+  const int64_t always =
+      rows(widths.width, type) + rows(widths.hidden, type) + rows(widths.width, DType::kF32);
+  if (precision != Precision::kInt8) return always;
+  return always + rows((widths.reads + 63) / 64 * 64, DType::kU8) +
+         kMaxBlockRows * static_cast<int64_t>(sizeof(float));
 }
 
 int64_t BlockBuffers::bytes() const {

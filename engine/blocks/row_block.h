@@ -31,6 +31,7 @@ class RowBuffer {
   const Rows& rows() const { return rows_; }
   Rows First(int64_t count) const { return rows_.Slice(0, count); }
   int64_t bytes() const { return static_cast<int64_t>(buffer_.size()); }
+  static int64_t Bytes(int64_t rows, int64_t cols, DType dtype);  // closed form
 
  private:
   Buffer buffer_;
@@ -53,6 +54,7 @@ struct BlockBuffers {
   RowBuffer quantized;  // int8 of what a product reads
   Buffer scales;        // of `quantized`, a float a row
   int64_t bytes() const;
+  static int64_t Bytes(const BlockWidths& widths, Precision precision);  // closed form
 };
 
 // One block of the batch's rows, as one member of the team sees it.

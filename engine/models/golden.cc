@@ -91,14 +91,18 @@ void Run(const Model& model, std::vector<Work>& batch, Threads& threads) {
   }
 }
 
-// A work over `tokens` of which every row's answer is appended to `out`.
-Work Reading(Sequence* sequence, std::span<const int32_t> tokens, bool more, Output* out) {
+// A work over `tokens` of which every row's answer, as the model means it, is appended to `out`.
+Work Reading(const ModelInfo& info, Sequence* sequence, std::span<const int32_t> tokens, bool more,
+             Output* out) {
   Work work;
   work.sequence = sequence;
   work.tokens.assign(tokens.begin(), tokens.end());
   work.more = more;
   for (int32_t i = 0; i < static_cast<int32_t>(tokens.size()); ++i) work.wanted.push_back(i);
-  work.read = [out](int32_t, std::span<const float> row) { out->insert(out->end(), row.begin(), row.end()); };
+  work.read = [out, normalize = info.normalize](int32_t, std::span<const float> row) {
+    out->insert(out->end(), row.begin(), row.end());
+    if (normalize) ScaleToLengthOne(std::span(*out).last(row.size()));
+  };
   return work;
 }
 
@@ -114,7 +118,8 @@ Output InPieces(const Model& model, const Case& c, const Ids& lengths, Threads& 
   for (size_t at = 0; at < ids.size(); at += count) {
     count = std::clamp<size_t>(lengths[std::min(piece++, lengths.size() - 1)], 1, ids.size() - at);
     bool more = at % kGrid == 0 && count % kGrid == 0 && at + count < ids.size();
-    std::vector<Work> batch{Reading(sequence.get(), std::span(ids).subspan(at, count), more, &out)};
+    std::vector<Work> batch{
+        Reading(model.info(), sequence.get(), std::span(ids).subspan(at, count), more, &out)};
     if (at == 0) batch[0].source = c.source;
     Run(model, batch, threads);
     if (between) between(sequence);
@@ -132,7 +137,7 @@ std::map<std::string, Output> Together(const Model& model, const std::vector<Cas
   std::vector<Work> batch;
   for (const Case& c : cases) {
     sequences.push_back(model.Start());
-    batch.push_back(Reading(sequences.back().get(), c.input, false, &outputs[c.name]));
+    batch.push_back(Reading(model.info(), sequences.back().get(), c.input, false, &outputs[c.name]));
     batch.back().source = c.source;
   }
   Run(model, batch, threads);
@@ -144,7 +149,7 @@ Ids Greedy(const Model& model, const Case& c, Threads& threads) {
   Ids next = c.source.empty() ? c.input : c.start, generated;
   while (generated.size() < c.greedy.size()) {
     Output out;
-    std::vector<Work> batch{Reading(sequence.get(), next, false, &out)};
+    std::vector<Work> batch{Reading(model.info(), sequence.get(), next, false, &out)};
     if (generated.empty()) batch[0].source = c.source;
     Run(model, batch, threads);
     int64_t width = model.info().output_width;

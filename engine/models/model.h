@@ -92,6 +92,7 @@ struct ModelInfo {
   bool data_dependent = false;      // as Attention says, of any layer
   std::vector<std::string> labels;  // id2label, "LABEL_0" ... where the file names none; classification heads
   bool multi_label = false;         // scores are sigmoids, not a softmax
+  bool normalize = false;           // embeddings are meant to have length 1; a pass gives them as they are
   std::vector<int32_t> eos_token_ids;
   int32_t bos_token_id = -1, pad_token_id = -1, mask_token_id = -1;  // -1: none
   int32_t decoder_start_token_id = -1;  // encoder-decoders: the first token of every target; -1: not told
@@ -100,6 +101,14 @@ struct ModelInfo {
   int64_t embedding_bytes = 0;  // of the tables, read where the file is mapped
   Precision precision = Precision::kF32;
   bool byte_tokens = false;  // config "tokenizer": "bytes": a token is a byte of UTF-8 text
+};
+
+// A pass's size, all works together.
+struct PassSize {
+  int64_t rows = 0;  // of tokens
+  int64_t source_rows = 0;
+  int64_t answers = 0;  // rows that are wanted
+  int threads = 1;      // that it runs on
 };
 
 // Const and thread-safe: one object serves all threads and sequences.
@@ -111,6 +120,9 @@ class Model {
   // Closed form: the most bytes that a sequence holds from its first to its `tokens`-th token, for an
   // encoder-decoder with a source of `source`. What admission reserves.
   virtual int64_t StateBytes(int64_t tokens, int64_t source = 0) const = 0;
+  // Closed form: the most bytes that a pass holds while it runs, beside its sequences' state. Some of it is
+  // kept for the next pass.
+  virtual int64_t WorkspaceBytes(const PassSize& size) const = 0;
   // Multiply-adds for a sequence of n rows from start to end, for an encoder-decoder with a source of
   // `source`. Cross-attention is taken as that of sqrt(n * source) rows to as many: exact where every row
   // meets every key.

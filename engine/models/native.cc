@@ -82,8 +82,7 @@ absl::StatusOr<Stack> LoadStack(const ModelConfig& config, const StackPlan& plan
 
 absl::StatusOr<OutputHead> LoadHead(const ModelConfig& config, const WeightScope& scope,
                                     const Embedding& embedding, Precision precision) {
-  OutputHead head{config.head, config.pooling, config.normalize && config.head == Head::kEmbedding,
-                  std::nullopt};
+  OutputHead head{config.head, config.pooling, std::nullopt};
   PackedWeights::Part part;
   if (config.head == Head::kLanguageModel) {
     ASSIGN_OR_RETURN(part.weight, (scope / "lm_head").Optional("weight", {config.vocab_size, config.width}));
@@ -154,6 +153,7 @@ ModelInfo Describe(const ModelConfig& config, const std::optional<Stack>& encode
   }
   info.decode = config.architecture == Architecture::kEncoder ? DecodeClass::kNone : DecodeOf(stack);
   info.data_dependent = IsDataDependent(stack) || (encoder && IsDataDependent(*encoder));
+  info.normalize = config.normalize && config.head == Head::kEmbedding;
   info.labels = config.labels;
   info.multi_label = config.multi_label;
   info.eos_token_ids = config.eos_token_ids;

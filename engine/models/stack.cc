@@ -46,6 +46,16 @@ int64_t Stack::LargestStateBytes(int64_t tokens) const {
   return largest;
 }
 
+int64_t Stack::ScratchBytes(int64_t rows) const {
+  int64_t most = std::max(GemmScratchBytes(), Scratch::Piece(widths.width * SizeOf(DType::kF32)));
+  for (const Step& step : steps) {
+    const Attention& attention = step.attention.attention();
+    const auto products = static_cast<int64_t>(attention.products().size() * sizeof(Rows));
+    most = std::max(most, Scratch::Piece(products) + attention.ScratchBytes(rows));
+  }
+  return most;
+}
+
 double Stack::multiply_adds(int64_t n, int64_t source) const {
   double sum = 0;
   for (const Step& step : steps) {

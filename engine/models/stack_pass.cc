@@ -1,7 +1,6 @@
 #include "engine/models/stack_pass.h"
 
 #include <algorithm>
-#include <functional>
 #include <numeric>
 #include <utility>
 
@@ -14,13 +13,9 @@ namespace {
 // own.
 constexpr int64_t kRowsOfATeamOfOne = 64;
 
-// Multiply-adds of one Advance(), or little more: some 25 ms of two cores in bf16. Other models wait for so
-// much, not for a layer of a whole document.
-constexpr double kTurn = 4e9;
-
 // Runs as many of the tasks as there is room for, all threads with as many; true when the last one is done.
-bool RunSome(Threads& threads, StackPass::Turn& turn, int64_t tasks,
-             absl::FunctionRef<double(int64_t i)> cost, absl::FunctionRef<void(int64_t i, int thread)> task) {
+bool RunSome(Threads& threads, Turn& turn, int64_t tasks, absl::FunctionRef<double(int64_t i)> cost,
+             absl::FunctionRef<void(int64_t i, int thread)> task) {
   int64_t end = turn.done;
   for (; end < tasks && (turn.room > 0 || (end - turn.done) % threads.count() != 0); ++end)
     turn.room -= cost(end);
@@ -38,6 +33,11 @@ StackPass::~StackPass() {
   if (workspace_) workspaces_.Return(std::move(workspace_));
 }
 
+void StackPass::Reserve(int64_t rows) {
+  ids_.reserve(rows);
+  positions_.reserve(rows);
+}
+
 void StackPass::Add(Share share, std::span<const int32_t> ids) {
   share.row = rows();
   share.count = std::ssize(ids);
@@ -48,10 +48,8 @@ void StackPass::Add(Share share, std::span<const int32_t> ids) {
 
 void StackPass::Begin(StackPass* source, int64_t answers, int64_t output_width) {
   source_ = source;
-  longest_first_.resize(shares_.size());
-  std::iota(longest_first_.begin(), longest_first_.end(), 0);
-  const auto pairs = [&](int s) { return shares_[s].count * (shares_[s].first + shares_[s].count); };
-  std::ranges::stable_sort(longest_first_, std::greater(), pairs);
+  order_.resize(shares_.size());
+  std::iota(order_.begin(), order_.end(), 0);
   workspace_ = workspaces_.Take(stack_, precision_,
                                 {.rows = rows(),
                                  .source_rows = source ? source->rows() : 0,
@@ -59,9 +57,8 @@ void StackPass::Begin(StackPass* source, int64_t answers, int64_t output_width) 
                                  .output_width = output_width});
 }
 
-bool StackPass::Advance(Threads& threads) {
-  turn_.room = kTurn;
-  while (turn_.room > 0 && RunStage(threads)) {
+bool StackPass::Advance(Threads& threads, Turn& turn) {
+  while (turn.room > 0 && RunStage(threads, turn)) {
     switch (stage_) {
       case Stage::kProgram:
         if (step_ == stack_.steps.size()) return false;
@@ -85,25 +82,25 @@ bool StackPass::Advance(Threads& threads) {
 }
 
 // True when the stage is done, false when there was no room for all of it.
-bool StackPass::RunStage(Threads& threads) {
+bool StackPass::RunStage(Threads& threads, Turn& turn) {
   switch (stage_) {
     case Stage::kProgram:
-      return ForBlocks(threads, turn_, ProgramCost(),
+      return ForBlocks(threads, turn, ProgramCost(),
                        [&](RowBlock& block, int64_t first) { Program(block, first); });
     case Stage::kSources:
-      return OpenSources(threads);
+      return OpenSources(threads, turn);
     case Stage::kSourceAttention:
-      return Attend(threads, /*source=*/true);
+      return Attend(threads, turn, /*source=*/true);
     case Stage::kAttention:
-      return Attend(threads, /*source=*/false);
+      return Attend(threads, turn, /*source=*/false);
   }
   LOG(FATAL) << "no such stage";
 }
 
-void StackPass::Normalize(Threads& threads) {
-  if (!stack_.norm) return;
-  Turn whole;
-  ForBlocks(threads, whole, static_cast<double>(stack_.widths.width), [&](RowBlock& block, int64_t) {
+bool StackPass::Normalize(Threads& threads, Turn& turn) {
+  if (!stack_.norm) return true;
+  const double row_cost = kRowWise * static_cast<double>(stack_.widths.width);
+  return ForBlocks(threads, turn, row_cost, [&](RowBlock& block, int64_t) {
     ForRows(block, [&](int64_t first, int64_t count) {
       const Matrix<float> x = block.x.Rows(first, count);
       stack_.norm->Apply(x, {DType::kF32, x.data, x.rows, x.cols, x.stride});
@@ -132,7 +129,7 @@ bool StackPass::IsAlone(double row_cost) const {
 bool StackPass::ForBlocks(Threads& threads, Turn& turn, double row_cost,
                           absl::FunctionRef<void(RowBlock& block, int64_t first)> f) {
   const int64_t rows = this->rows(), count = threads.count();
-  Workspaces::AddThreads(*workspace_, stack_, precision_, threads.count());
+  Workspaces::AddThreads(*workspace_, stack_, precision_, rows, threads.count());
   if (rows <= std::min(kMaxBlockRows, kRowsOfATeamOfOne * count)) {
     const auto all = [&](Team& team) {
       RowBlock block = Block(team, team.rank(), 0, 0, rows);
@@ -175,9 +172,9 @@ void StackPass::Program(RowBlock& block, int64_t first) const {
 }
 
 // The keys and values of all sources that this pass takes in.
-bool StackPass::OpenSources(Threads& threads) {
+bool StackPass::OpenSources(Threads& threads, Turn& turn) {
   const Rows products = workspace_->source_products.rows().Cols(0, sublayer().source_products_width());
-  return source_->ForBlocks(threads, turn_, sublayer().source_multiply_adds(),
+  return source_->ForBlocks(threads, turn, sublayer().source_multiply_adds(),
                             [&](RowBlock& block, int64_t first) {
                               sublayer().OpenSource(block, products.Slice(first, block.rows()));
                             });
@@ -193,23 +190,24 @@ void StackPass::BeginAttention() {
     costs_[s] = sublayer().cross() ? attention.Cost(GeometricMean(share.count, share.source_keys))
                                    : attention.Cost(share.first + share.count) - attention.Cost(share.first);
   }
+  std::ranges::sort(order_, {}, [&](int s) { return std::pair(-costs_[s], s); });
 }
 
-bool StackPass::Attend(Threads& threads, bool source) {
+bool StackPass::Attend(Threads& threads, Turn& turn, bool source) {
   const int64_t heads = sublayer().attention().tasks(), tasks = std::ssize(shares_) * heads;
   const std::vector<Rows> products =
       sublayer().Split(workspace_->products.rows(), workspace_->source_products.rows());
   const auto task = [&](int64_t i, int thread) {
-    const int s = longest_first_[i / heads];
+    const int s = order_[i / heads];
     const Share& share = shares_[s];
     if (share.dropped || (source && share.source < 0)) return;
     AttentionRun& run = share.sequence ? share.sequence->run(step_) : *fresh_[s];
     Extend(share, run, products, source, static_cast<int>(i % heads), workspace_->scratch[thread]);
   };
-  const auto cost = [&](int64_t i) { return costs_[longest_first_[i / heads]] / static_cast<double>(heads); };
+  const auto cost = [&](int64_t i) { return costs_[order_[i / heads]] / static_cast<double>(heads); };
   const double least = IsAlone(ProgramCost()) ? kAlone : kAloneAwake;
   if (std::accumulate(costs_.begin(), costs_.end(), 0.0) > least)
-    return RunSome(threads, turn_, tasks, cost, task);
+    return RunSome(threads, turn, tasks, cost, task);
   for (int64_t i = 0; i < tasks; ++i) task(i, 0);
   return true;
 }

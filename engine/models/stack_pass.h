@@ -3,7 +3,6 @@
 #ifndef HEED_ENGINE_MODELS_STACK_PASS_H_
 #define HEED_ENGINE_MODELS_STACK_PASS_H_
 
-#include <limits>
 #include <memory>
 #include <span>
 #include <vector>
@@ -16,6 +15,18 @@ namespace heed {
 // Multiply-adds below which sharing the work among threads costs more than it saves: the caller does it
 // alone. Threads that are awake, between two programs that they share, share smaller work too.
 inline constexpr double kAlone = 1 << 20, kAloneAwake = 1 << 14;
+
+// Multiply-adds of one Advance(), or little more: some 25 ms of two cores in bf16. Other models wait for so
+// much, not for a layer of a whole document.
+inline constexpr double kTurn = 4e9;
+// What a number costs that is only read, summed or normalised, in the time of a product's multiply-adds.
+inline constexpr double kRowWise = 64;
+
+// Work that is done a part at a time, each turn as much as there is room for.
+struct Turn {
+  double room = kTurn;  // multiply-adds that are still to be done now
+  int64_t done = 0;     // tasks, of the work at hand; 0 again when it is done
+};
 
 // Not thread-safe. First all Add(), then Begin(), then Advance().
 class StackPass {
@@ -31,25 +42,23 @@ class StackPass {
     bool dropped = false;
   };
 
-  // Work that is done a part at a time.
-  struct Turn {
-    double room = std::numeric_limits<double>::infinity();  // multiply-adds that are still to be done now
-    int64_t done = 0;                                       // tasks, of those begun
-  };
+  static constexpr int64_t kRowBytes = sizeof(int32_t) + sizeof(int64_t);  // of a row, beside the workspace
 
   StackPass(const Stack& stack, Precision precision, Workspaces& workspaces);
   ~StackPass();
+  void Reserve(int64_t rows);  // that will be added
 
   // The share's row will be the next one, and its count that of the ids.
   void Add(Share share, std::span<const int32_t> ids);
   // `source`: the finished pass of the shares' sources, if any share has one; it outlives this one.
   // `answers` and `output_width`: what the head will need of the workspace.
   void Begin(StackPass* source, int64_t answers, int64_t output_width);
-  // Goes on by one step or, where that is long, a part of it. False when the last program is done: x() is
-  // what the stack gives, before its norm.
-  bool Advance(Threads& threads);
-  // The stack's norm, in place: x() is now what cross-attention reads.
-  void Normalize(Threads& threads);
+  // Goes on by one step or, where that is long, the part of it that the turn has room for. False when the
+  // last program is done: x() is what the stack gives, before its norm.
+  bool Advance(Threads& threads, Turn& turn);
+  // The stack's norm, in place: x() is what cross-attention reads when this is true; false when there was no
+  // room for all rows: call again.
+  bool Normalize(Threads& threads, Turn& turn);
   void Drop(int share) { shares_[share].dropped = true; }
 
   // f for all rows, in blocks by one thread each, or by all threads as one team, whichever is faster for rows
@@ -69,10 +78,10 @@ class StackPass {
   double ProgramCost() const;
   bool IsAlone(double row_cost) const;
   void Program(RowBlock& block, int64_t first) const;
-  bool RunStage(Threads& threads);
-  bool OpenSources(Threads& threads);
+  bool RunStage(Threads& threads, Turn& turn);
+  bool OpenSources(Threads& threads, Turn& turn);
   void BeginAttention();
-  bool Attend(Threads& threads, bool source);
+  bool Attend(Threads& threads, Turn& turn, bool source);
   void Extend(const Share& share, AttentionRun& run, const std::vector<Rows>& products, bool source, int task,
               Scratch& scratch) const;
   RowBlock Block(Team& team, int thread, int buffers, int64_t first, int64_t count) const;
@@ -82,17 +91,17 @@ class StackPass {
   const Precision precision_;
   Workspaces& workspaces_;
   std::vector<Share> shares_;
-  std::vector<int> longest_first_;  // shares by their pairs of queries and keys
   std::vector<int32_t> ids_;        // of all rows
   std::vector<int64_t> positions_;  // of all rows
   StackPass* source_ = nullptr;
   std::unique_ptr<Workspace> workspace_;
   size_t step_ = 0;  // the next program's
   Stage stage_ = Stage::kProgram;
-  Turn turn_;
   // Of the attention at hand, by share: what remembers nobody's rows, and the multiply-adds.
   std::vector<std::unique_ptr<AttentionRun>> fresh_;
   std::vector<double> costs_;
+  std::vector<int>
+      order_;  // in which the shares attend: the costliest first, so that none is left at the end
 };
 
 }  // namespace heed

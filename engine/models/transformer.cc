@@ -91,6 +91,20 @@ int64_t Transformer::StateBytes(int64_t tokens, int64_t source) const {
   return counters + pooled + std::max(encoding, stack_.StateBytes(tokens, source));
 }
 
+int64_t Transformer::WorkspaceBytes(const PassSize& size) const {
+  const int64_t lists =
+      (size.rows + size.source_rows) * StackPass::kRowBytes + size.answers * TransformerPass::kAnswerBytes;
+  const WorkspaceSize rows{.rows = size.rows,
+                           .source_rows = size.source_rows,
+                           .answers = std::min(TransformerPass::kAnswerRows, size.answers),
+                           .output_width = info_.output_width};
+  const int64_t sources =
+      encoder_ && size.source_rows > 0
+          ? Workspaces::Bytes(*encoder_, info_.precision, {.rows = size.source_rows}, size.threads)
+          : 0;
+  return lists + sources + Workspaces::Bytes(stack_, info_.precision, rows, size.threads);
+}
+
 double Transformer::Cost(int64_t n, int64_t source) const {
   double head = head_.weights ? static_cast<double>(head_.weights->in()) * head_.weights->out() : 0;
   double encoding = encoder_ ? encoder_->multiply_adds(source, 0) : 0;

@@ -18,7 +18,6 @@ namespace heed {
 struct OutputHead {
   Head kind = Head::kNone;
   Pooling pooling = Pooling::kNone;      // kClassification and kEmbedding
-  bool normalize = false;                // kEmbedding: to length 1
   std::optional<PackedWeights> weights;  // absent: the rows themselves are the answer
 };
 
@@ -62,6 +61,7 @@ class Transformer : public Model {
   std::unique_ptr<Sequence> Start() const override;
   std::unique_ptr<Pass> Begin(std::vector<Work>* batch) const override;
   int64_t StateBytes(int64_t tokens, int64_t source) const override;
+  int64_t WorkspaceBytes(const PassSize& size) const override;
   double Cost(int64_t n, int64_t source) const override;
 
   const std::optional<Stack>& encoder() const { return encoder_; }

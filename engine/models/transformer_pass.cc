@@ -1,33 +1,35 @@
 #include "engine/models/transformer_pass.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "absl/log/check.h"
+#include "absl/log/log.h"
 #include "engine/ops/rows.h"
 
 namespace heed {
-namespace {
-
-// Rows that the head answers at a time: bounds the memory of a large vocabulary's logits.
-constexpr int64_t kAnswerRows = 64;
-
-void ScaleToLengthOne(float* x, int64_t n) {
-  double sum = 0;
-  for (int64_t i = 0; i < n; ++i) sum += static_cast<double>(x[i]) * x[i];
-  double length = std::max(std::sqrt(sum), 1e-12);
-  for (int64_t i = 0; i < n; ++i) x[i] = static_cast<float>(x[i] / length);
-}
-
-}  // namespace
-
 TransformerPass::TransformerPass(const Transformer& model, std::vector<Work>* batch)
     : model_(model), works_(*batch), rows_(model.stack(), model.info().precision, model.workspaces()) {
+  Reserve();
   for (Work& work : works_) Add(work);
   if (sources_) sources_->Begin(nullptr, 0, 0);
   rows_.Begin(sources_ ? &*sources_ : nullptr,
               std::min<int64_t>(kAnswerRows, static_cast<int64_t>(answers_.size())),
               model.info().output_width);
+}
+
+void TransformerPass::Reserve() {
+  int64_t rows = 0, sources = 0, wanted = 0;
+  for (const Work& work : works_) {
+    rows += std::ssize(work.tokens);
+    sources += std::ssize(work.source);
+    wanted += std::ssize(work.wanted);
+  }
+  rows_.Reserve(rows);
+  answers_.reserve(model_.head().pooling == Pooling::kNone ? wanted : std::min(wanted, std::ssize(works_)));
+  if (sources == 0) return;
+  CHECK(model_.encoder().has_value()) << "only an encoder-decoder has sources";
+  sources_.emplace(*model_.encoder(), model_.info().precision, model_.encoder_workspaces());
+  sources_->Reserve(sources);
 }
 
 void TransformerPass::Add(Work& work) {
@@ -44,7 +46,6 @@ void TransformerPass::Add(Work& work) {
   share.first = sequence->next();
   share.source_keys = sequence->source_tokens() + source;
   if (source > 0) {
-    if (!sources_) sources_.emplace(*model_.encoder(), info.precision, model_.encoder_workspaces());
     share.source = static_cast<int>(sources_->shares().size());
     sources_->Add({}, work.source);
   }
@@ -68,51 +69,105 @@ void TransformerPass::Drop(int i) {
 }
 
 bool TransformerPass::Advance(Threads& threads) {
-  if (sources_ && !encoded_) {
-    encoded_ = !sources_->Advance(threads);
-    if (encoded_) sources_->Normalize(threads);
-    return true;
+  turn_.room = kTurn;
+  while (turn_.room > 0) {
+    if (!RunStage(threads)) return true;
+    stage_ = static_cast<Stage>(static_cast<int>(stage_) + 1);
+    if (stage_ == Stage::kDone) break;
+    if (stage_ == Stage::kRows && sources_) return true;  // what ends the encoder is a turn, as a layer is
   }
-  if (rows_.Advance(threads)) return true;
-  if (model_.head().pooling != Pooling::kNone) Pool(threads);
-  AnswerAll(threads);
+  if (stage_ != Stage::kDone) return true;
   for (const Work& work : works_) {
     static_cast<TransformerSequence&>(*work.sequence).Take(std::ssize(work.tokens), std::ssize(work.source));
   }
   return false;
 }
 
-void TransformerPass::Pool(Threads& threads) {
-  const Matrix<float> x = rows_.x();
-  const Stack& stack = model_.stack();
-  threads.RunTasks(std::ssize(works_), [&](int64_t i, int thread) {
-    const StackPass::Share& share = rows_.shares()[i];
-    Scratch& scratch = rows_.workspace().scratch[thread];
-    float* row = scratch.Take<float>(x.cols);
-    for (int64_t r = share.row; r < share.row + share.count && !share.dropped; ++r) {
-      if (stack.norm) stack.norm->Apply(x.Rows(r, 1), {DType::kF32, row, 1, x.cols, x.cols});
-      SequenceOf(static_cast<int>(i)).Pool(model_.head().pooling, stack.norm ? row : x.row(r));
-    }
-    scratch.Reset();
-  });
+// True when the stage is done.
+bool TransformerPass::RunStage(Threads& threads) {
+  switch (stage_) {
+    case Stage::kSources:
+      return !sources_ || !sources_->Advance(threads, turn_);
+    case Stage::kNormalize:
+      return !sources_ || sources_->Normalize(threads, turn_);
+    case Stage::kRows:
+      return !rows_.Advance(threads, turn_);
+    case Stage::kPool:
+      return model_.head().pooling == Pooling::kNone || Pool(threads);
+    case Stage::kAnswers:
+      return AnswerAll(threads);
+    case Stage::kDone:
+      break;
+  }
+  LOG(FATAL) << "no such stage";
 }
 
-void TransformerPass::AnswerAll(Threads& threads) {
-  if (answers_.empty()) return;
+// A round is the next kGrid rows of each work: those of one come in order, by one thread.
+bool TransformerPass::Pool(Threads& threads) {
+  const Matrix<float> x = rows_.x();
+  const Stack& stack = model_.stack();
+  for (; turn_.room > 0; ++turn_.done) {
+    const int64_t begin = turn_.done * kGrid;
+    int64_t rows = 0;
+    for (const StackPass::Share& share : rows_.shares())
+      rows += std::clamp<int64_t>(share.count - begin, 0, kGrid);
+    if (rows == 0) {
+      turn_.done = 0;
+      return true;
+    }
+    turn_.room -= kRowWise * static_cast<double>(rows * x.cols);
+    threads.RunTasks(std::ssize(works_), [&](int64_t i, int thread) {
+      const StackPass::Share& share = rows_.shares()[i];
+      const int64_t end = std::min(share.count, begin + kGrid);
+      Scratch& scratch = rows_.workspace().scratch[thread];
+      float* row = scratch.Take<float>(x.cols);
+      for (int64_t r = share.row + begin; r < share.row + end && !share.dropped; ++r) {
+        if (stack.norm) stack.norm->Apply(x.Rows(r, 1), {DType::kF32, row, 1, x.cols, x.cols});
+        SequenceOf(static_cast<int>(i)).Pool(model_.head().pooling, stack.norm ? row : x.row(r));
+      }
+      scratch.Reset();
+    });
+  }
+  return false;
+}
+
+// Multiply-adds of an answer: the head's product, and what reads its numbers.
+double TransformerPass::AnswerCost() const {
+  const auto& weights = model_.head().weights;
+  const double product =
+      weights ? static_cast<double>(weights->in()) * static_cast<double>(weights->out()) : 0;
+  return product + kRowWise * static_cast<double>(model_.info().output_width);
+}
+
+// The end of the answers that there is room for, in whole blocks, and what they cost.
+int64_t TransformerPass::TakeAnswers(double* cost) {
+  int64_t end = turn_.done;
+  while (end < std::ssize(answers_) && *cost < turn_.room) {
+    const int64_t count = std::min(kAnswerRows, std::ssize(answers_) - end);
+    end += count;
+    *cost += static_cast<double>(count) * AnswerCost();
+  }
+  turn_.room -= *cost;
+  return end;
+}
+
+bool TransformerPass::AnswerAll(Threads& threads) {
+  if (answers_.empty()) return true;
+  double cost = 0;
+  const int64_t begin = turn_.done, end = TakeAnswers(&cost);
   auto answer = [&](Team& team) {
-    for (int64_t first = 0; first < static_cast<int64_t>(answers_.size()); first += kAnswerRows) {
-      int64_t count = std::min(kAnswerRows, static_cast<int64_t>(answers_.size()) - first);
+    for (int64_t first = begin; first < end; first += kAnswerRows) {
+      const int64_t count = std::min(kAnswerRows, end - first);
       Workspace& workspace = rows_.workspace();
       RowBlock block{team, workspace.scratch[team.rank()], *workspace.blocks[0],
                      workspace.answers.First(count).As<float>()};
       AnswerBlock(block, first);
     }
   };
-  const auto& weights = model_.head().weights;
-  const double cost = weights ? static_cast<double>(weights->in()) * static_cast<double>(weights->out()) : 0;
-  if (static_cast<double>(answers_.size()) * cost > kAlone) return threads.RunTeam(answer);
   Team alone;
-  answer(alone);
+  cost > kAlone ? threads.RunTeam(answer) : answer(alone);
+  turn_.done = end < std::ssize(answers_) ? end : 0;
+  return turn_.done == 0;
 }
 
 // Gathers the rows, applies the final norm and the head, and lets each work read its own.
@@ -149,7 +204,6 @@ void TransformerPass::ReadBlock(const Team& team, const Rows& outputs, int64_t f
   for (int64_t r = 0; r < count; ++r) {
     const Answer& answer = answers_[first + r];
     if (answer.work % team.size() != team.rank() || rows_.shares()[answer.work].dropped) continue;
-    if (model_.head().normalize) ScaleToLengthOne(rows.row(r), model_.info().output_width);
     works_[answer.work].read(answer.index, {rows.row(r), static_cast<size_t>(model_.info().output_width)});
   }
 }

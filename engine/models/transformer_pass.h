@@ -25,10 +25,22 @@ class TransformerPass : public Pass {
     int64_t row;    // in the batch; pooled: unused
   };
 
+ public:
+  // Rows that the head answers at a time: bounds the memory of a large vocabulary's logits.
+  static constexpr int64_t kAnswerRows = 64;
+  static constexpr int64_t kAnswerBytes = sizeof(Answer);  // of a wanted row, beside the workspace
+
+ private:
+  // What a pass consists of, in this order.
+  enum class Stage { kSources, kNormalize, kRows, kPool, kAnswers, kDone };
+
+  void Reserve();
   void Add(Work& work);
-  bool Encode(Threads& threads);
-  void Pool(Threads& threads);
-  void AnswerAll(Threads& threads);
+  bool RunStage(Threads& threads);
+  bool Pool(Threads& threads);
+  bool AnswerAll(Threads& threads);
+  double AnswerCost() const;
+  int64_t TakeAnswers(double* cost);
   void AnswerBlock(RowBlock& block, int64_t first);
   void ReadBlock(const Team& team, const Rows& outputs, int64_t first, int64_t count) const;
   TransformerSequence& SequenceOf(int work) const;
@@ -36,9 +48,10 @@ class TransformerPass : public Pass {
   const Transformer& model_;
   std::vector<Work>& works_;
   std::optional<StackPass> sources_;  // if any work brings one
-  bool encoded_ = false;
-  StackPass rows_;  // a share a work
+  StackPass rows_;                    // a share a work
   std::vector<Answer> answers_;
+  Stage stage_ = Stage::kSources;
+  Turn turn_;  // of the stage at hand
 };
 
 }  // namespace heed

@@ -20,6 +20,22 @@ int64_t Workspace::bytes() const {
   return sum;
 }
 
+int64_t Workspaces::Bytes(const Stack& stack, Precision precision, const WorkspaceSize& size, int threads) {
+  const DType type = ActivationType(precision);
+  const int64_t source = stack.source_products_width;
+  const int64_t source_rows = std::max<int64_t>(size.source_rows, 1);
+  const int64_t rows = RowBuffer::Bytes(size.rows, stack.widths.width, DType::kF32) +
+                       RowBuffer::Bytes(size.rows, stack.products_width, type) +
+                       (source > 0 ? RowBuffer::Bytes(source_rows, source, type) : 0) +
+                       RowBuffer::Bytes(size.rows, stack.attended_width, type);
+  const int64_t answers = size.answers == 0
+                              ? 0
+                              : RowBuffer::Bytes(size.answers, stack.widths.width, DType::kF32) +
+                                    RowBuffer::Bytes(size.answers, size.output_width, DType::kF32);
+  return rows + answers +
+         threads * (BlockBuffers::Bytes(stack.widths, precision) + stack.ScratchBytes(size.rows));
+}
+
 std::unique_ptr<Workspace> Workspaces::Take(const Stack& stack, Precision precision,
                                             const WorkspaceSize& size) {
   std::unique_ptr<Workspace> workspace;
@@ -28,6 +44,7 @@ std::unique_ptr<Workspace> Workspaces::Take(const Stack& stack, Precision precis
     if (!free_.empty()) {
       workspace = std::move(free_.back());
       free_.pop_back();
+      kept_bytes_ -= workspace->bytes();
     }
   }
   if (!workspace) workspace = std::make_unique<Workspace>();
@@ -38,22 +55,34 @@ std::unique_ptr<Workspace> Workspaces::Take(const Stack& stack, Precision precis
     Grow(workspace->source_products, std::max<int64_t>(size.source_rows, 1), stack.source_products_width,
          type);
   Grow(workspace->attended, size.rows, stack.attended_width, type);
-  Grow(workspace->answers, size.answers, stack.widths.width, DType::kF32);
-  Grow(workspace->outputs, size.answers, size.output_width, DType::kF32);
+  if (size.answers > 0) {
+    Grow(workspace->answers, size.answers, stack.widths.width, DType::kF32);
+    Grow(workspace->outputs, size.answers, size.output_width, DType::kF32);
+  }
   return workspace;
 }
 
 void Workspaces::Return(std::unique_ptr<Workspace> workspace) {
-  if (workspace->bytes() > kKeepBytes) return;
+  const int64_t bytes = workspace->bytes();
   std::lock_guard lock(mutex_);
+  if (kept_bytes_ + bytes > kKeepBytes) return;
+  kept_bytes_ += bytes;
   free_.push_back(std::move(workspace));
 }
 
-void Workspaces::AddThreads(Workspace& workspace, const Stack& stack, Precision precision, int threads) {
+int64_t Workspaces::kept_bytes() const {
+  std::lock_guard lock(mutex_);
+  return kept_bytes_;
+}
+
+void Workspaces::AddThreads(Workspace& workspace, const Stack& stack, Precision precision, int64_t rows,
+                            int threads) {
   while (static_cast<int>(workspace.blocks.size()) < threads) {
     workspace.blocks.push_back(std::make_unique<BlockBuffers>(stack.widths, precision));
     workspace.scratch.emplace_back();
   }
+  const int64_t bytes = stack.ScratchBytes(rows);
+  for (Scratch& scratch : workspace.scratch) scratch.Reserve(bytes);
 }
 
 }  // namespace heed

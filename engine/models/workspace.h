@@ -36,18 +36,25 @@ struct WorkspaceSize {
 // Makes workspaces large enough, and keeps those that come back. Thread-safe.
 class Workspaces {
  public:
-  // Larger ones are freed when they come back: a lone huge input must not hold its memory for ever.
+  // That are kept in all: a workspace that would exceed it is freed when it comes back. A lone huge input
+  // must not hold its memory for ever.
   static constexpr int64_t kKeepBytes = int64_t{96} << 20;
 
   // All for one stack.
   std::unique_ptr<Workspace> Take(const Stack& stack, Precision precision, const WorkspaceSize& size);
   void Return(std::unique_ptr<Workspace> workspace);
-  // Block buffers and scratch for threads that the workspace has not yet.
-  static void AddThreads(Workspace& workspace, const Stack& stack, Precision precision, int threads);
+  // Block buffers and scratch for threads that the workspace has not yet, for a batch of so many rows.
+  static void AddThreads(Workspace& workspace, const Stack& stack, Precision precision, int64_t rows,
+                         int threads);
+  // Closed form of a workspace that is made for such a pass; one that was kept is larger by at most
+  // kKeepBytes.
+  static int64_t Bytes(const Stack& stack, Precision precision, const WorkspaceSize& size, int threads);
+  int64_t kept_bytes() const;
 
  private:
-  std::mutex mutex_;
-  std::vector<std::unique_ptr<Workspace>> free_;  // guarded by mutex_
+  mutable std::mutex mutex_;  // guards the two below
+  std::vector<std::unique_ptr<Workspace>> free_;
+  int64_t kept_bytes_ = 0;
 };
 
 }  // namespace heed

@@ -121,6 +121,8 @@ class Product {
 
 }  // namespace
 
+int64_t GemmScratchBytes() { return 2 * kMaxBlockRows * kPanel * static_cast<int64_t>(sizeof(float)); }
+
 absl::StatusOr<Precision> ParsePrecision(std::string_view text) {
   if (text == "auto") return Supported(Precision::kBf16);
   for (Precision precision : {Precision::kF32, Precision::kBf16, Precision::kInt8}) {

@@ -93,6 +93,9 @@ struct Epilogue {
 // anybody reads `out`. Each member's scratch is its own.
 void Gemm(Team& team, const GemmInput& x, const PackedWeights& w, const Epilogue& epilogue, Scratch& scratch);
 
+// Closed form: the most scratch that a member takes, in a product of any shape.
+int64_t GemmScratchBytes();
+
 // f32 or bf16 rows to int8 with a scale for each row (largest magnitude / 127), the form a product in kInt8
 // reads. The members share the rows. `to` is kU8; its columns up to the next multiple of 64 are written too
 // (its stride has room for them). `scales` [rows]; a row that holds a NaN or an infinity gets NaN, and so do

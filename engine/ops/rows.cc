@@ -7,6 +7,7 @@
 
 #include "engine/ops/rows.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -231,6 +232,13 @@ int64_t ArgMax(const float* x, int64_t n) { return HWY_DYNAMIC_DISPATCH(ArgMax)(
 double LogSumExp(const float* x, int64_t n) { return HWY_DYNAMIC_DISPATCH(LogSumExp)(x, n); }
 
 bool AllFinite(const float* x, int64_t n) { return HWY_DYNAMIC_DISPATCH(AllFinite)(x, n); }
+
+void ScaleToLengthOne(std::span<float> x) {
+  double sum = 0;
+  for (const float number : x) sum += double{number} * number;
+  const double length = std::max(std::sqrt(sum), 1e-12);
+  for (float& number : x) number = static_cast<float>(number / length);
+}
 
 }  // namespace heed
 #endif  // HWY_ONCE

@@ -50,6 +50,8 @@ int64_t ArgMax(const float* x, int64_t n);
 // log(sum(exp(x))), in double
 double LogSumExp(const float* x, int64_t n);
 bool AllFinite(const float* x, int64_t n);
+// x / sqrt(sum(x^2)), the sum in double; of zeros, zeros.
+void ScaleToLengthOne(std::span<float> x);
 
 }  // namespace heed
 

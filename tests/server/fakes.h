@@ -60,10 +60,14 @@ class FakeModel : public Model {
   std::unique_ptr<Sequence> Start() const override { return std::make_unique<FakeSequence>(&held); }
   std::unique_ptr<Pass> Begin(std::vector<Work>* batch) const override;
   int64_t StateBytes(int64_t tokens, int64_t source = 0) const override { return 8 * (tokens + source); }
+  int64_t WorkspaceBytes(const PassSize& size) const override {
+    return workspace_row_bytes * (size.rows + size.source_rows);
+  }
   double Cost(int64_t n, int64_t source = 0) const override { return static_cast<double>(n + source); }
   void set_info(ModelInfo info) { info_ = std::move(info); }
 
   int layers;
+  int64_t workspace_row_bytes = 0;
   FakeHead head = [](const std::vector<int32_t>&) { return std::vector<float>{1}; };
   std::function<void(int layer)> on_layer = [](int) {};  // in every Advance
   mutable std::vector<std::vector<int64_t>> passes;      // rows of each work

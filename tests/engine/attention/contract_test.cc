@@ -224,6 +224,23 @@ TEST_P(Contract, DeclaredStateGrowsWithTheTokens) {
   }
 }
 
+TEST_P(Contract, ScratchIsAtMostWhatIsDeclared) {
+  const int64_t longest = layer_.attention().max_tokens();
+  for (int64_t n : {1, 3, 20, 130, 700}) {
+    if (longest > 0 && n > longest) continue;
+    Passage passage(layer_, n);
+    passage.Extend(*Start(), 0, n);
+    EXPECT_FALSE(passage.scratch_grew()) << n << " rows";
+  }
+}
+
+TEST_P(ContractInParts, ScratchIsAtMostWhatIsDeclared) {
+  Passage passage(layer_, 700);
+  const auto run = Start();
+  passage.ExtendBy(*run, 0, 700, 37);
+  EXPECT_FALSE(passage.scratch_grew());
+}
+
 TEST_P(ContractOfWork, GrowsAsTheCost) {
   const auto work = [&](int64_t n) {
     const int64_t before = MicroKernel::Calls();

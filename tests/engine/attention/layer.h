@@ -109,9 +109,13 @@ class Passage {
     rows.products = views.data();
     rows.out = out_.rows().Slice(begin, rows.count);
     Scratch scratch;
+    scratch.Reserve(layer_.attention().ScratchBytes(rows.count));
+    const size_t reserved = scratch.bytes();
     run.Extend(rows, task, scratch);
+    scratch_grew_ = scratch_grew_ || scratch.bytes() > reserved;
   }
 
+  bool scratch_grew() const { return scratch_grew_; }  // beyond what the attention has declared
   int64_t n() const { return n_; }
   int64_t source() const { return source_; }  // rows that become keys
   OwnedRows& product(int p) { return products_[p]; }
@@ -123,6 +127,7 @@ class Passage {
   int64_t n_, source_;
   std::vector<OwnedRows> products_;
   OwnedRows out_;
+  bool scratch_grew_ = false;
 };
 
 // The bytes of lasting memory that all rows at once take: of every task the most.
