@@ -1,12 +1,17 @@
 #include "server/registry.h"
 
 #include <algorithm>
+#include <exception>
+#include <future>
+#include <new>
 #include <sstream>
 #include <thread>
 #include <utility>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/ascii.h"
 #include "engine/base/file.h"
+#include "engine/weights/weights.h"
 #include "server/error.h"
 
 namespace heed {
@@ -29,11 +34,34 @@ std::string Description(const std::string& folder) {
   return text.ok() && ValidUtf8(*text) ? FirstParagraph(*text) : "";
 }
 
+absl::StatusOr<std::vector<FileDigest>> DigestsOf(const std::string& folder) {
+  std::vector<FileDigest> digests;
+  ASSIGN_OR_RETURN(const std::vector<std::string> files, WeightFiles(folder));
+  for (const std::string& file : files) {
+    ASSIGN_OR_RETURN(digests.emplace_back(), DigestOf(folder, file));
+  }
+  return digests;
+}
+
 absl::Status CheckVocabulary(const LoadedModel& loaded) {
   if (loaded.tokenizer == nullptr) return absl::OkStatus();
   const int64_t tokenizer = loaded.tokenizer->vocab_size(), model = loaded.model->info().vocab_size;
   if (tokenizer <= model) return absl::OkStatus();
   return Invalid("the tokenizer has ", tokenizer, " tokens, the model's vocab_size is ", model);
+}
+
+using MadeModel = absl::StatusOr<std::unique_ptr<const ServedModel>>;
+
+MadeModel Caught(absl::FunctionRef<MadeModel()> make) {
+  try {
+    return make();
+  } catch (const std::bad_alloc&) {
+    return absl::ResourceExhaustedError("the server has no memory left for this model");
+  } catch (const std::exception& e) {
+    return absl::InternalError(Cat("loading has failed: ", e.what()));
+  } catch (...) {
+    return absl::InternalError("loading has failed with an unknown exception");
+  }
 }
 
 }  // namespace
@@ -46,21 +74,25 @@ bool ValidName(std::string_view name) {
 
 absl::StatusOr<LoadedModel> LoadFromFolder(const ModelSpec& spec) {
   LoadedModel loaded;
+  // Beside the loading, which reads the same files.
+  auto files = std::async(std::launch::async, [&] { return DigestsOf(spec.folder); });
   ASSIGN_OR_RETURN(loaded.model, LoadModel(spec.folder, spec.load));
   ASSIGN_OR_RETURN(loaded.tokenizer, LoadTokenizer(spec.folder));
   loaded.description = Description(spec.folder);
+  ASSIGN_OR_RETURN(loaded.files, files.get());
   return loaded;
 }
 
 Registry::Registry(std::vector<ModelSpec> specs, Turns* turns, const Clock* clock, EventsFor events_for)
     : turns_(turns), clock_(clock), events_for_(std::move(events_for)) {
-  for (ModelSpec& spec : specs) entries_.push_back({.spec = std::move(spec)});
+  for (ModelSpec& spec : specs) entries_.push_back({.spec = std::move(spec), .since = clock_->Now()});
 }
 
 absl::Status Registry::Load(size_t i, const ModelLoader& load) {
-  auto model = Make(entries_[i].spec, load);
+  auto model = Caught([&] { return Make(entries_[i].spec, load); });
   std::lock_guard lock(mutex_);
   Entry& entry = entries_[i];
+  entry.since = clock_->Now();
   entry.state = model.ok() ? ModelState::kReady : ModelState::kFailed;
   entry.error = model.status();
   if (model.ok()) entry.model = models_.emplace_back(*std::move(model)).get();

@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "engine/base/digest.h"
 #include "engine/models/model.h"
 #include "engine/text/tokenizer.h"
 #include "server/clock.h"
@@ -32,6 +33,7 @@ struct LoadedModel {
   std::unique_ptr<const Model> model;
   std::unique_ptr<const Tokenizer> tokenizer;  // nullptr: token ids only
   std::string description;                     // the first paragraph of README.md, if any
+  std::vector<FileDigest> files;               // that hold the weights
 };
 
 // Makes a model of its spec. Tests have their own.
@@ -62,7 +64,8 @@ class Registry {
   // Names must be distinct. Turns and clock must outlive it.
   Registry(std::vector<ModelSpec> specs, Turns* turns, const Clock* clock, EventsFor events_for = nullptr);
 
-  // Loads the i-th model and makes it ready; what fails is kept with the model and returned.
+  // Loads the i-th model and makes it ready; what fails is kept with the model and returned: also what the
+  // loader throws.
   absl::Status Load(size_t i, const ModelLoader& load);
   size_t size() const { return entries_.size(); }
 
@@ -76,6 +79,7 @@ class Registry {
     ModelState state = ModelState::kLoading;
     absl::Status error;                  // why it failed
     const ServedModel* model = nullptr;  // when ready
+    Time since{};                        // it is in this state
   };
   std::vector<Entry> List() const;
 

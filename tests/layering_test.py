@@ -57,6 +57,7 @@ ONLY_IN = {
     "google/protobuf/": SPEAKS_PROTOBUF,
     "prometheus/": {"server/observation", "server/service"},
     "utf8proc": {"engine/text"},
+    "openssl/": {"engine/base"},
 }
 
 

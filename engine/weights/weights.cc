@@ -24,9 +24,20 @@ bool PlainName(std::string_view name) {
          name.find_first_of(std::string_view("/\\\0", 3)) == name.npos;
 }
 
+bool IsSingle(const std::string& folder) {
+  std::error_code ignored;
+  const std::filesystem::path single = std::filesystem::path(folder) / kSingleFile;
+  return std::filesystem::exists(std::filesystem::symlink_status(single, ignored));
+}
+
+// Of a folder that is not single.
 absl::StatusOr<WeightMap> ReadIndex(const std::string& folder) {
-  ASSIGN_OR_RETURN(const std::string text, ReadFile(folder, kIndexFile, kMaxIndexBytes));
-  ASSIGN_OR_RETURN(const Json index, ParseJson(text, kIndexFile, /*max_depth=*/4));
+  const auto text = ReadFile(folder, kIndexFile, kMaxIndexBytes);
+  if (absl::IsNotFound(text.status())) {
+    return absl::NotFoundError(Cat("the folder has neither ", kSingleFile, " nor ", kIndexFile));
+  }
+  if (!text.ok()) return text.status();
+  ASSIGN_OR_RETURN(const Json index, ParseJson(*text, kIndexFile, /*max_depth=*/4));
   JsonFields fields(index, kIndexFile);
   fields.Ignore("metadata");
   const Json& listed = fields.Raw("weight_map");
@@ -41,6 +52,12 @@ absl::StatusOr<WeightMap> ReadIndex(const std::string& folder) {
     files[tensor] = file;
   }
   return files;
+}
+
+std::vector<std::string> FilesOf(const WeightMap& index) {
+  std::set<std::string> files;
+  for (const auto& [tensor, file] : index) files.insert(file);
+  return {files.begin(), files.end()};
 }
 
 bool Aligned(const Tensor& tensor) {
@@ -66,20 +83,18 @@ bool Fits(const std::vector<int64_t>& shape, const std::vector<int64_t>& wanted)
 
 }  // namespace
 
+absl::StatusOr<std::vector<std::string>> WeightFiles(const std::string& folder) {
+  if (IsSingle(folder)) return std::vector<std::string>{kSingleFile};
+  ASSIGN_OR_RETURN(const WeightMap index, ReadIndex(folder));
+  return FilesOf(index);
+}
+
 absl::StatusOr<std::unique_ptr<Weights>> Weights::Load(const std::string& folder) {
-  std::error_code ignored;
-  const std::filesystem::path single = std::filesystem::path(folder) / kSingleFile;
-  if (std::filesystem::exists(std::filesystem::symlink_status(single, ignored))) return LoadFile(single);
-  auto index = ReadIndex(folder);
-  if (absl::IsNotFound(index.status())) {
-    return absl::NotFoundError(Cat("the folder has neither ", kSingleFile, " nor ", kIndexFile));
-  }
-  if (!index.ok()) return index.status();
+  if (IsSingle(folder)) return LoadFile(std::filesystem::path(folder) / kSingleFile);
+  ASSIGN_OR_RETURN(const WeightMap index, ReadIndex(folder));
   std::unique_ptr<Weights> weights(new Weights);
-  std::set<std::string> files;
-  for (const auto& [tensor, file] : *index) files.insert(file);
-  for (const std::string& file : files) RETURN_IF_ERROR(weights->AddFile(folder, file, &*index));
-  for (const auto& [tensor, file] : *index) {
+  for (const std::string& file : FilesOf(index)) RETURN_IF_ERROR(weights->AddFile(folder, file, &index));
+  for (const auto& [tensor, file] : index) {
     if (!weights->tensors_.contains(tensor))
       return Invalid(file, ": has no tensor ", Shown(tensor), ", which ", kIndexFile, " lists");
   }

@@ -18,6 +18,10 @@
 
 namespace heed {
 
+// The files of a folder that hold a model's weights, by name: model.safetensors, or those that
+// model.safetensors.index.json names.
+absl::StatusOr<std::vector<std::string>> WeightFiles(const std::string& folder);
+
 // Tensors by name. The data stays in the mapped files: this must outlive every Tensor it gave.
 // Thread-safe once loaded.
 class Weights {

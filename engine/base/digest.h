@@ -1,0 +1,23 @@
+// What a file's bytes are, told short: its SHA-256, as `sha256sum` prints it.
+#ifndef HEED_ENGINE_BASE_DIGEST_H_
+#define HEED_ENGINE_BASE_DIGEST_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+
+namespace heed {
+
+struct FileDigest {
+  std::string name;  // in its folder
+  int64_t bytes = 0;
+  std::string sha256;  // 64 hexadecimal digits
+};
+
+// Of a file of the folder (InputFile::Open). Reads all of it: a second takes one to two gigabytes.
+absl::StatusOr<FileDigest> DigestOf(const std::string& folder, const std::string& name);
+
+}  // namespace heed
+
+#endif  // HEED_ENGINE_BASE_DIGEST_H_
