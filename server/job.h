@@ -26,6 +26,7 @@ struct Urgency {
 struct JobTerms {
   Urgency urgency;
   int64_t rows = 1;    // of its first phase: a prompt, a whole document. Later it decodes, a few rows a step
+  int64_t source = 0;  // how many of them are a source's
   int64_t bytes = 0;   // the most state it ever holds (Model::StateBytes), reserved while it is admitted
   bool whole = false;  // the rows of its first phase must be in one pass (Work::more is refused)
 };
@@ -60,7 +61,7 @@ class Wakeup {
 };
 
 // Lives from Submit() to End(). The virtuals are called by the scheduler's thread, one at a time; they must
-// not block. Only Next() and Take() may throw (no memory), and then the job is ended.
+// not block. Where Next() or Take() throws (no memory), the job is ended; what End() throws is counted.
 class Job {
  public:
   explicit Job(JobTerms terms) : terms_(terms) {}
@@ -78,8 +79,9 @@ class Job {
   // follows at once. An error ends it too: End() gets it.
   virtual absl::StatusOr<bool> Take() = 0;
   // The last call: with OK after Take() returned true, or with the reason why it ends early: what Take()
-  // returned, DEADLINE_EXCEEDED, CANCELLED, UNAVAILABLE, INTERNAL, RESOURCE_EXHAUSTED. It answers its client
-  // and gives back its memory. No pass refers to it any more.
+  // returned, DEADLINE_EXCEEDED, CANCELLED, UNAVAILABLE, INTERNAL, RESOURCE_EXHAUSTED. It gives back its
+  // sequences' memory and says that it is over: quick, as an answer is built elsewhere. No pass refers to it
+  // any more.
   virtual void End(const absl::Status& status) = 0;
 
   // May be called from any thread, any number of times, even after the end: the job ends with CANCELLED at
@@ -93,12 +95,17 @@ class Job {
   const JobTimes& times() const { return times_; }
   Usage Spent(int64_t input_tokens, int64_t output_tokens) const;
 
+ protected:
+  // For Take(): it has made so many tokens.
+  void CountMade(int64_t tokens) { made_ += tokens; }
+
  private:
   friend class Scheduler;
   void WakeBy(std::shared_ptr<Wakeup> wakeup);
 
   const JobTerms terms_;
   JobTimes times_;
+  int64_t made_ = 0;  // tokens, since the scheduler last looked
   std::atomic<bool> cancelled_{false};
   std::mutex mutex_;
   std::shared_ptr<Wakeup> wakeup_;  // guarded by mutex_; the scheduler's, from Submit() on

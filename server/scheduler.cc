@@ -14,6 +14,7 @@ namespace heed {
 namespace {
 
 constexpr int64_t kPromptRows = 2 * kGrid;  // of every step, at least
+constexpr Duration kRest = std::chrono::milliseconds(10);
 
 // How many rows of a queued job may go into this step's `left`, 0 if it has to wait.
 int64_t Offer(const JobTerms& terms, int64_t left, bool cutting, bool first) {
@@ -37,9 +38,11 @@ struct Scheduler::Entry {
   bool admitted = false;
   bool ended = false;
   Time paused_since = kNever;
+  std::optional<Time> made;  // when its latest tokens were
   // In the batch at hand:
   int first_work = 0;
   int works = 0;         // 0: not in it
+  int64_t rows = 0;      // of them
   bool prompt = false;   // with rows of the first phase
   absl::Status verdict;  // unless OK: it has to go
   bool dropped = false;  // the pass knows
@@ -57,6 +60,7 @@ struct Scheduler::Batch {
   std::vector<Entry*> entries;
   int64_t rows = 0;
   int64_t prompt_rows = 0;  // among them
+  int64_t source_rows = 0;  // among those
   int64_t admitted = 0;
   absl::Status failure;  // of the pass
 };
@@ -80,11 +84,12 @@ Scheduler::~Scheduler() {
   if (!own_thread_) Step();
 }
 
-absl::Status Scheduler::Submit(std::shared_ptr<Job> job) {
+absl::Status Scheduler::Submit(std::shared_ptr<Job> job, bool final) {
   std::unique_lock lock(mutex_);
   if (std::optional<Refusal> refusal = Refuses(job->terms())) {
     lock.unlock();
-    if (events_.refused) events_.refused(refusal->reason);
+    const bool counts = final || !absl::IsResourceExhausted(refusal->status);
+    if (counts && events_.refused) events_.refused(refusal->reason);
     return refusal->status;
   }
   job->times_.submitted = clock_->Now();
@@ -102,15 +107,25 @@ absl::Status Scheduler::Submit(std::shared_ptr<Job> job) {
 
 std::optional<Scheduler::Refusal> Scheduler::Refuses(const JobTerms& terms) const {
   if (draining_) return Refusal{"stopping", absl::UnavailableError("the server is stopping")};
-  if (terms.bytes > options_.state_bytes) {
-    return Refusal{"too_large", Invalid("the input and its output need ", terms.bytes,
-                                        " bytes of state, the server has ", options_.state_bytes)};
+  if (const int64_t bytes = terms.bytes + WorkspaceBytes(terms); bytes > options_.state_bytes) {
+    return Refusal{"too_large", Invalid("the input and its output need ", bytes,
+                                        " bytes of memory, the server has ", options_.state_bytes)};
   }
-  if (queued_ >= options_.max_queued_jobs) {
+  if (full()) {
     return Refusal{"queue_full", absl::ResourceExhaustedError(
                                      Cat("the queue is full: ", options_.max_queued_jobs, " inputs wait"))};
   }
   return std::nullopt;
+}
+
+int64_t Scheduler::WorkspaceBytes(int64_t rows, int64_t source) const {
+  return model_->WorkspaceBytes(
+      {.rows = rows, .source_rows = source, .answers = rows, .threads = turns_->threads()});
+}
+
+int64_t Scheduler::WorkspaceBytes(const JobTerms& terms) const {
+  const int64_t rows = terms.rows - terms.source;
+  return WorkspaceBytes(terms.whole ? rows : std::min(rows, options_.max_batch_tokens), terms.source);
 }
 
 void Scheduler::Drain(Time until) {
@@ -121,20 +136,21 @@ void Scheduler::Drain(Time until) {
   if (own_thread_) idle_.wait(lock, [this] { return Idle(); });
 }
 
-absl::Status Scheduler::Caught(absl::FunctionRef<absl::Status()> body) {
-  auto failed = [this](std::string_view what) {
+absl::Status Scheduler::Caught(absl::FunctionRef<absl::Status()> body) const {
+  const auto tell = [this](std::string_view what) {
     if (events_.failed) events_.failed(what);
-    return absl::InternalError("the model failed on the batch with this input");
   };
   try {
     return body();
   } catch (const std::bad_alloc&) {
+    tell("out of memory");
     return absl::ResourceExhaustedError("the server has no memory left for this input");
   } catch (const std::exception& e) {
-    return failed(e.what());
+    tell(e.what());
   } catch (...) {
-    return failed("an unknown exception");
+    tell("an unknown exception");
   }
+  return absl::InternalError("the model failed on the batch with this input");
 }
 
 Duration Scheduler::expected_wait() const {
@@ -144,9 +160,17 @@ Duration Scheduler::expected_wait() const {
 
 void Scheduler::Loop() {
   while (!Idle()) {
-    if (!Step()) wakeup_->WaitUntil(NextChance(clock_->Now()));
+    bool did = false;
+    const absl::Status status = Caught([&] {
+      did = Step();
+      return absl::OkStatus();
+    });
+    if (!status.ok()) {  // no memory for its own lists; jobs may give some back
+      wakeup_->WaitUntil(clock_->Now() + kRest);
+    } else if (!did) {
+      wakeup_->WaitUntil(NextChance(clock_->Now()));
+    }
   }
-  turns_->Leave(seat_);
   std::lock_guard lock(mutex_);
   idle_.notify_all();
 }
@@ -165,9 +189,7 @@ bool Scheduler::Step() {
     Measure(clock_->Now() - begin, batch.admitted);
   }
   Forget();
-  const bool did = !batch.works.empty() || ended_ != ended;
-  if (!did || !own_thread_) turns_->Leave(seat_);
-  return did;
+  return !batch.works.empty() || ended_ != ended;
 }
 
 Time Scheduler::NextChance(Time now) const {
@@ -224,7 +246,10 @@ absl::Status Scheduler::Verdict(const Entry& entry, Time now) const {
 
 void Scheduler::End(Entry& entry, const absl::Status& status) {
   if (events_.deadline_missed && absl::IsDeadlineExceeded(status)) events_.deadline_missed(entry.stage());
-  entry.job->End(status);
+  Caught([&] {
+    entry.job->End(status);
+    return absl::OkStatus();
+  }).IgnoreError();  // it is counted; nobody is left to tell
   entry.ended = true;
   ++ended_;
   if (entry.admitted) {
@@ -256,6 +281,9 @@ bool Scheduler::AwaitsCompany(Time now) const {
 }
 
 void Scheduler::Form(Time now, Batch* batch) {
+  running_.reserve(running_.size() +
+                   queue_.size());  // so that nothing below is left half done without memory
+  batch->entries.reserve(running_.size() + queue_.size());
   AddDecoding(now, batch);
   int64_t left = options_.max_batch_tokens - batch->rows;
   if (batch->rows > 0) left = std::min(left, options_.max_prefill_tokens);
@@ -294,6 +322,7 @@ void Scheduler::AddFromQueue(Time now, int64_t left, bool cutting, Batch* batch)
     if (reserved_ + terms.bytes > options_.state_bytes) break;
     const int64_t rows = Offer(terms, left, cutting, batch->prompt_rows == 0);
     if (rows == 0) continue;
+    if (!HasRoom(terms, rows, *batch)) break;
     cutting |= rows < terms.rows;
     left -= rows;
     Admit(now, *entry, batch);
@@ -301,6 +330,13 @@ void Scheduler::AddFromQueue(Time now, int64_t left, bool cutting, Batch* batch)
     Add(*running_.back(), rows, batch);
   }
   std::erase(queue_, nullptr);
+}
+
+// Alone, every job has: Submit() has seen to it.
+bool Scheduler::HasRoom(const JobTerms& terms, int64_t rows, const Batch& batch) const {
+  const int64_t source = batch.source_rows + terms.source;
+  const int64_t pass = WorkspaceBytes(batch.rows + rows - source, source);
+  return running_.empty() || reserved_ + terms.bytes + pass <= options_.state_bytes;
 }
 
 void Scheduler::Admit(Time now, Entry& entry, Batch* batch) {
@@ -334,10 +370,14 @@ int64_t Scheduler::Add(Entry& entry, int64_t rows, Batch* batch) {
     return 0;
   }
   int64_t given = 0;
-  for (size_t i = first; i < batch->works.size(); ++i) given += batch->works[i].rows();
+  for (size_t i = first; i < batch->works.size(); ++i) {
+    given += batch->works[i].rows();
+    batch->source_rows += std::ssize(batch->works[i].source);
+  }
   CHECK(given >= 1 && given <= rows) << given << " rows of " << rows;
   entry.first_work = static_cast<int>(first);
   entry.works = static_cast<int>(batch->works.size() - first);
+  entry.rows = given;
   batch->entries.push_back(&entry);
   batch->rows += given;
   entry.prompt = entry.prompt_left > 0;
@@ -351,8 +391,8 @@ int64_t Scheduler::Add(Entry& entry, int64_t rows, Batch* batch) {
 // ----------------------------------------------------------------------------------------- the step
 
 void Scheduler::Run(Batch* batch) {
-  turns_->Enter(seat_);
   batch->failure = Caught([&] {
+    turns_->Enter(seat_);
     const std::unique_ptr<Pass> pass = model_->Begin(&batch->works);
     while (turns_->Advance(*pass, seat_)) {
       Sweep(clock_->Now());
@@ -360,6 +400,7 @@ void Scheduler::Run(Batch* batch) {
     }
     return absl::OkStatus();
   });
+  turns_->Leave(seat_);  // others need not wait for what becomes of the results
 }
 
 bool Scheduler::DropCondemned(Pass& pass, Batch* batch) {
@@ -377,6 +418,7 @@ bool Scheduler::DropCondemned(Pass& pass, Batch* batch) {
 
 void Scheduler::Settle(Batch* batch) {
   const Time now = clock_->Now();
+  CountRead(*batch);
   for (Entry* entry : batch->entries) {
     JobTimes& times = entry->job->times_;
     times.stepped = now;
@@ -384,9 +426,26 @@ void Scheduler::Settle(Batch* batch) {
     bool finished = false;
     absl::Status status = entry->verdict.ok() ? batch->failure : entry->verdict;
     if (status.ok()) status = Caught([&] { return Take(*entry->job, &finished); });
+    CountMade(*entry, now);
     if (finished || !status.ok()) End(*entry, status);
     entry->works = 0;
   }
+}
+
+void Scheduler::CountRead(const Batch& batch) const {
+  int64_t rows = 0;
+  for (const Entry* entry : batch.entries) {
+    if (entry->prompt && entry->verdict.ok() && batch.failure.ok()) rows += entry->rows;
+  }
+  if (events_.read && rows > 0) events_.read(rows);
+}
+
+void Scheduler::CountMade(Entry& entry, Time now) const {
+  const int64_t tokens = std::exchange(entry.job->made_, 0);
+  if (tokens == 0) return;
+  const Time since = entry.made.value_or(entry.job->times_.submitted);
+  if (events_.made) events_.made(tokens, now - since, !entry.made);
+  entry.made = now;
 }
 
 void Scheduler::Measure(Duration step, int64_t admitted) {

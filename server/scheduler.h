@@ -44,22 +44,27 @@ struct SchedulerOptions {
   int64_t max_batch_tokens = 4096;
   // Rows of prompts in a step while others decode: bounds their wait for a token.
   int64_t max_prefill_tokens = 512;
-  int max_batch_jobs = 256;                       // admitted at a time
-  int max_queued_jobs = 256;                      // beyond it Submit() refuses
-  int64_t state_bytes = int64_t{1} << 30;         // that admitted jobs may reserve in all
+  int max_batch_jobs = 256;   // admitted at a time
+  int max_queued_jobs = 256;  // beyond it Submit() refuses
+  // That admitted jobs may reserve in all, with the workspace of the pass that one enters.
+  int64_t state_bytes = int64_t{1} << 30;
   Duration max_wait = Duration::zero();           // for company, of a job that finds nobody running
   Duration aging = std::chrono::seconds(5);       // of waiting make up for one priority
   Duration max_pause = std::chrono::seconds(30);  // of a job; then it is cancelled: its reader has stalled
 };
 
-// What the scheduler counts, for metrics. Called from its thread but for `refused`, which Submit() calls;
-// must be quick.
+// What the scheduler counts while it happens, for metrics. Called from its thread but for `refused`, which
+// Submit() calls; must be quick.
 struct SchedulerEvents {
   std::function<void(int64_t jobs, int64_t rows, int64_t prompt_rows)> step;  // a batch was formed
   std::function<void(Duration queued)> admitted;
+  std::function<void(int64_t rows)> read;  // of prompts, in a pass that is over; whoever left it not counted
+  // A job made tokens in a step: its first, so long after its submission, or more, so long after those
+  // before. Several at once are those of its samples.
+  std::function<void(int64_t tokens, Duration since, bool first)> made;
   std::function<void(std::string_view reason)> refused;         // "queue_full", "too_large", "stopping"
   std::function<void(std::string_view stage)> deadline_missed;  // "queue", "prefill", "decode"
-  std::function<void(std::string_view what)> failed;            // a batch; what the exception said, for logs
+  std::function<void(std::string_view what)> failed;            // what an exception said, for logs
 };
 
 // Submit(), Drain() and the numbers may be called from any thread.
@@ -75,8 +80,11 @@ class Scheduler {
 
   // Never blocks. RESOURCE_EXHAUSTED when the queue is full (expected_wait() is the hint), INVALID_ARGUMENT
   // when the job could never fit, UNAVAILABLE when draining: then the job was not taken, End() is not called,
-  // the caller answers.
-  absl::Status Submit(std::shared_ptr<Job> job);
+  // the caller answers. A refusal is counted, but that of a full queue only if it is final: a caller that may
+  // submit the input again counts it once it gives up.
+  absl::Status Submit(std::shared_ptr<Job> job, bool final = true);
+  // Submit() would now refuse any job for it: to be asked before the work of making one. Counts nothing.
+  bool full() const { return queued_ >= options_.max_queued_jobs; }
 
   // No new jobs; those queued and running finish, and what is left at `until` ends with UNAVAILABLE. Returns
   // when none is left (without an own thread at once: Step() does it). A second call may shorten the time of
@@ -102,6 +110,8 @@ class Scheduler {
   };
 
   std::optional<Refusal> Refuses(const JobTerms& terms) const;  // mutex_ is held
+  int64_t WorkspaceBytes(int64_t rows, int64_t source) const;   // of a pass
+  int64_t WorkspaceBytes(const JobTerms& terms) const;          // of the longest pass with one job alone
 
   // All below is for the scheduler's thread.
   void Loop();
@@ -115,12 +125,13 @@ class Scheduler {
   void Forget();  // those that have ended
 
   // The one place where exceptions become statuses. What they say is for us to read, not for clients.
-  absl::Status Caught(absl::FunctionRef<absl::Status()> body);
+  absl::Status Caught(absl::FunctionRef<absl::Status()> body) const;
 
   bool AwaitsCompany(Time now) const;
   void Form(Time now, Batch* batch);
   void AddDecoding(Time now, Batch* batch);
   void AddFromQueue(Time now, int64_t left, bool cutting, Batch* batch);
+  bool HasRoom(const JobTerms& terms, int64_t rows, const Batch& batch) const;
   void Admit(Time now, Entry& entry, Batch* batch);
   void AddPrompts(int64_t left, Batch* batch);
   int64_t Add(Entry& entry, int64_t rows, Batch* batch);  // rows that were added
@@ -128,6 +139,8 @@ class Scheduler {
   void Run(Batch* batch);
   static bool DropCondemned(Pass& pass, Batch* batch);  // false: nobody is left
   void Settle(Batch* batch);
+  void CountRead(const Batch& batch) const;
+  void CountMade(Entry& entry, Time now) const;
   void Measure(Duration step, int64_t admitted);
 
   const Model* const model_;

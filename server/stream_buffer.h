@@ -38,7 +38,8 @@ struct Piece {
 struct Finished {
   enum class Reason { kEndToken, kStopString, kMaxTokens };
   Reason reason = Reason::kMaxTokens;
-  std::string stop_string;  // which one matched
+  std::string stop_string;            // which one matched
+  std::optional<int32_t> stop_token;  // of kEndToken: which one
   Usage usage;
   std::optional<double> score;  // of a beam search's hypothesis
 };

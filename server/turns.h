@@ -38,7 +38,8 @@ class Turns {
   // through.
   bool Advance(Pass& pass, Seat& seat);
 
-  int waiting() const;  // in Advance(), without their turn
+  int threads() const { return threads_->count(); }  // of the engine
+  int waiting() const;                               // in Advance(), without their turn
 
  private:
   bool IsNext(const Seat& seat) const;

@@ -85,12 +85,14 @@ class BeamJob : public Job {
     told_ = true;
     const std::vector<BeamSearch::Hypothesis> found = search_.Results();
     for (int i = 0; i < results_; ++i) {
+      if (i < std::ssize(found)) CountMade(std::ssize(found[i].tokens));
       if (i >= std::ssize(found)) {
         Add(i, absl::FailedPreconditionError(Cat("the search has found ", found.size(), " texts only")));
         continue;
       }
       Add(i, PieceOf(found[i]));
       Add(i, Finished{.reason = found[i].ended ? Finished::Reason::kEndToken : Finished::Reason::kMaxTokens,
+                      .stop_token = found[i].ended ? std::optional(found[i].tokens.back()) : std::nullopt,
                       .usage = Spent(input_.input.given(), std::ssize(found[i].tokens)),
                       .score = found[i].score});
     }

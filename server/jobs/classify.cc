@@ -6,33 +6,31 @@
 
 #include "engine/base/status.h"
 #include "engine/ops/rows.h"
-#include "server/jobs/reading.h"
 
 namespace heed {
 namespace {
 
-class ClassifyJob : public ReadingJob {
+class ClassifyJob : public AnsweringJob<Classified> {
  public:
-  ClassifyJob(const JobInput& input, const ClassifyOptions& options,
-              std::function<void(absl::StatusOr<Classified>)> done)
-      : ReadingJob(input, LastRow(input)), options_(options), done_(std::move(done)) {}
+  ClassifyJob(const JobInput& input, const ClassifyOptions& options, Done done)
+      : AnsweringJob(input, LastRow(input), std::move(done)), options_(options) {}
+
+  Classified Answer() override {
+    if (!options_.raw_scores) ToProbabilities(info().multi_label, scores_);
+    Classified classified{.usage = Spent()};
+    const auto largest = Largest(scores_, options_.top);
+    classified.labels.reserve(largest.size());
+    for (const auto& [index, score] : largest) {
+      if (score < options_.threshold && !options_.raw_scores) break;
+      classified.labels.push_back({info().labels[index], index, score});
+    }
+    return classified;
+  }
 
  private:
   void Read(int64_t, std::span<const float> output) override { scores_.assign(output.begin(), output.end()); }
 
-  void Answer(const absl::Status& status) override {
-    if (!status.ok()) return done_(status);
-    if (!options_.raw_scores) ToProbabilities(info().multi_label, scores_);
-    Classified classified{.usage = Spent()};
-    for (const auto& [index, score] : Largest(scores_, options_.top)) {
-      if (score < options_.threshold && !options_.raw_scores) break;
-      classified.labels.push_back({info().labels[index], index, score});
-    }
-    done_(std::move(classified));
-  }
-
   const ClassifyOptions options_;
-  const std::function<void(absl::StatusOr<Classified>)> done_;
   std::vector<float> scores_;
 };
 
@@ -55,8 +53,21 @@ void ToProbabilities(bool multi_label, std::span<float> logits) {
     x = static_cast<float>(multi_label ? 1 / (1 + std::exp(-double{x})) : std::exp(x - sum));
 }
 
+int64_t LabelBytes(const ModelInfo& info) {
+  size_t longest = 0;
+  for (const std::string& label : info.labels) longest = std::max(longest, label.size());
+  return kListBytes + static_cast<int64_t>(longest);
+}
+
+int64_t AnswerBytes(const ClassifyOptions& options, const ModelInfo& info) {
+  const int64_t all = std::ssize(info.labels),
+                labels = options.top == 0 ? all : std::min<int64_t>(options.top, all);
+  return sizeof(Classified) + kListBytes +
+         labels * (static_cast<int64_t>(sizeof(LabelScore)) + LabelBytes(info));
+}
+
 absl::StatusOr<std::shared_ptr<Job>> NewClassifyJob(JobInput input, const ClassifyOptions& options,
-                                                    std::function<void(absl::StatusOr<Classified>)> done) {
+                                                    AnsweringJob<Classified>::Done done) {
   RETURN_IF_ERROR(Validate(input));
   RETURN_IF_ERROR(Validate(options));
   return std::make_shared<ClassifyJob>(input, options, std::move(done));

@@ -3,13 +3,13 @@
 #define HEED_SERVER_JOBS_CLASSIFY_H_
 
 #include <cstdint>
-#include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "server/jobs/input.h"
+#include "server/jobs/reading.h"
 
 namespace heed {
 
@@ -29,6 +29,9 @@ struct LabelScore {
   float score = 0;  // softmax, sigmoid where the model is multi-label; or the logit
 };
 
+// The most memory that the name of any label takes beside its LabelScore.
+int64_t LabelBytes(const ModelInfo& info);
+
 // Logits to probabilities in place: as the model's labels exclude each other (softmax) or do not (sigmoids).
 void ToProbabilities(bool multi_label, std::span<float> logits);
 
@@ -37,10 +40,12 @@ struct Classified {
   Usage usage;
 };
 
-// For head kClassification. `done` is called once, from the scheduler's thread, and must be quick; not if
-// this returns an error, or Submit() does.
+// Closed form: the most memory that an answer takes.
+int64_t AnswerBytes(const ClassifyOptions& options, const ModelInfo& info);
+
+// For head kClassification. `done` is not called if this returns an error, or Submit() does.
 absl::StatusOr<std::shared_ptr<Job>> NewClassifyJob(JobInput input, const ClassifyOptions& options,
-                                                    std::function<void(absl::StatusOr<Classified>)> done);
+                                                    AnsweringJob<Classified>::Done done);
 
 }  // namespace heed
 

@@ -6,14 +6,12 @@
 #define HEED_SERVER_JOBS_CLASSIFY_TOKENS_H_
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "server/jobs/classify.h"
-#include "server/jobs/input.h"
 
 namespace heed {
 
@@ -35,11 +33,14 @@ struct ClassifiedTokens {
 // spans. `tokens` are the best labels of each token, marks included.
 std::vector<LabelledSpan> JoinSpans(const std::vector<LabelScore>& tokens, const Offsets& offsets);
 
+// Closed form: the most memory that an answer to an input of so many tokens takes.
+int64_t AnswerBytes(const ClassifyOptions& options, const ModelInfo& info, int64_t tokens);
+
 // For head kTokenClassification. `offsets` has one entry a token (Encoding::offsets), or is empty for inputs
 // without text: then spans count tokens. `done`: as NewClassifyJob's.
-absl::StatusOr<std::shared_ptr<Job>> NewClassifyTokensJob(
-    JobInput input, Offsets offsets, const ClassifyOptions& options,
-    std::function<void(absl::StatusOr<ClassifiedTokens>)> done);
+absl::StatusOr<std::shared_ptr<Job>> NewClassifyTokensJob(JobInput input, Offsets offsets,
+                                                          const ClassifyOptions& options,
+                                                          AnsweringJob<ClassifiedTokens>::Done done);
 
 }  // namespace heed
 

@@ -2,17 +2,22 @@
 #ifndef HEED_SERVER_JOBS_EMBED_H_
 #define HEED_SERVER_JOBS_EMBED_H_
 
-#include <functional>
+#include <cstdint>
 #include <memory>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "server/jobs/input.h"
+#include "server/jobs/reading.h"
 
 namespace heed {
 
 struct EmbedOptions {
-  bool normalize = false;  // to length 1; else as the model gives it (its configuration may normalise)
+  enum class Normalize {
+    kModel,
+    kYes,
+    kNo
+  };  // to length 1: as the model's configuration says, or in any case
+  Normalize normalize = Normalize::kModel;
 };
 
 struct Embedded {
@@ -20,10 +25,12 @@ struct Embedded {
   Usage usage;
 };
 
-// For head kEmbedding. `done` is called once, from the scheduler's thread, and must be quick; not if this
-// returns an error, or Submit() does.
+// Closed form: the most memory that an answer takes.
+int64_t AnswerBytes(const EmbedOptions& options, const ModelInfo& info);
+
+// For head kEmbedding. `done` is not called if this returns an error, or Submit() does.
 absl::StatusOr<std::shared_ptr<Job>> NewEmbedJob(JobInput input, const EmbedOptions& options,
-                                                 std::function<void(absl::StatusOr<Embedded>)> done);
+                                                 AnsweringJob<Embedded>::Done done);
 
 }  // namespace heed
 

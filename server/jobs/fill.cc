@@ -5,15 +5,18 @@
 
 #include "engine/base/status.h"
 #include "engine/ops/rows.h"
-#include "server/jobs/reading.h"
 
 namespace heed {
 namespace {
 
-class FillJob : public ReadingJob {
+class FillJob : public AnsweringJob<Filled> {
  public:
-  FillJob(const JobInput& input, const FillOptions& options, std::function<void(absl::StatusOr<Filled>)> done)
-      : ReadingJob(input, options.positions), options_(options), done_(std::move(done)) {}
+  FillJob(const JobInput& input, const FillOptions& options, Done done)
+      : AnsweringJob(input, options.positions, std::move(done)), options_(options) {
+    positions_.reserve(options_.positions.size());
+  }
+
+  Filled Answer() override { return {.positions = std::move(positions_), .usage = Spent()}; }
 
  private:
   void Read(int64_t i, std::span<const float> logits) override {
@@ -24,13 +27,7 @@ class FillJob : public ReadingJob {
     for (auto& [id, score] : filled.tokens) score = static_cast<float>(score - sum);
   }
 
-  void Answer(const absl::Status& status) override {
-    if (!status.ok()) return done_(status);
-    done_(Filled{.positions = std::move(positions_), .usage = Spent()});
-  }
-
   const FillOptions options_;
-  const std::function<void(absl::StatusOr<Filled>)> done_;
   std::vector<Filled::Position> positions_;
 };
 
@@ -45,22 +42,29 @@ absl::Status Validate(const FillOptions& options, int64_t rows) {
   return absl::OkStatus();
 }
 
-std::vector<int32_t> MaskedPositions(const JobInput& input) {
-  std::vector<int32_t> positions;
-  for (int32_t i = 0; i < std::ssize(input.ids); ++i) {
-    if (input.ids[i] == input.model->info().mask_token_id) positions.push_back(i);
+}  // namespace
+
+std::vector<int32_t> PositionsToFill(const FillOptions& options, const ModelInfo& info,
+                                     std::span<const int32_t> ids) {
+  std::vector<int32_t> positions = options.positions;
+  if (!positions.empty()) return positions;
+  for (int32_t i = 0; i < std::ssize(ids); ++i) {
+    if (ids[i] == info.mask_token_id) positions.push_back(i);
   }
   return positions;
 }
 
-}  // namespace
+int64_t AnswerBytes(const FillOptions& options, int64_t positions) {
+  const int64_t tokens = kListBytes + options.top * static_cast<int64_t>(sizeof(std::pair<int32_t, float>));
+  return sizeof(Filled) + kListBytes + positions * (static_cast<int64_t>(sizeof(Filled::Position)) + tokens);
+}
 
 absl::StatusOr<std::shared_ptr<Job>> NewFillJob(JobInput input, const FillOptions& options,
-                                                std::function<void(absl::StatusOr<Filled>)> done) {
+                                                AnsweringJob<Filled>::Done done) {
   RETURN_IF_ERROR(Validate(input));
   RETURN_IF_ERROR(Validate(options, std::ssize(input.ids)));
   FillOptions chosen = options;
-  if (chosen.positions.empty()) chosen.positions = MaskedPositions(input);
+  chosen.positions = PositionsToFill(options, input.model->info(), input.ids);
   if (chosen.positions.empty()) return Invalid("the input has no mask token, and no positions are given");
   return std::make_shared<FillJob>(input, chosen, std::move(done));
 }

@@ -3,13 +3,13 @@
 #define HEED_SERVER_JOBS_FILL_H_
 
 #include <cstdint>
-#include <functional>
 #include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "server/jobs/input.h"
+#include "server/jobs/reading.h"
 
 namespace heed {
 
@@ -27,10 +27,15 @@ struct Filled {
   Usage usage;
 };
 
-// For encoders with head kLanguageModel. `done` is called once, from the scheduler's thread, and must be
-// quick; not if this returns an error, or Submit() does.
+// Where tokens are wanted: the positions given, or those of the mask token.
+std::vector<int32_t> PositionsToFill(const FillOptions& options, const ModelInfo& info,
+                                     std::span<const int32_t> ids);
+// Closed form: the most memory that an answer with so many positions takes.
+int64_t AnswerBytes(const FillOptions& options, int64_t positions);
+
+// For encoders with head kLanguageModel. `done` is not called if this returns an error, or Submit() does.
 absl::StatusOr<std::shared_ptr<Job>> NewFillJob(JobInput input, const FillOptions& options,
-                                                std::function<void(absl::StatusOr<Filled>)> done);
+                                                AnsweringJob<Filled>::Done done);
 
 }  // namespace heed
 

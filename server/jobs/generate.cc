@@ -51,6 +51,9 @@ class Sample {
   const absl::Status& error() const { return error_; }
   Reason reason() const { return *reason_; }
   const std::string& stop_string() const { return stops_.match(); }
+  std::optional<int32_t> stop_token() const {
+    return reason_ == Reason::kEndToken ? std::optional(latest_) : std::nullopt;
+  }
   int32_t latest() const { return latest_; }
   int64_t tokens() const { return std::ssize(sampler_.generated()); }
   Piece TakePiece() { return std::exchange(piece_, {}); }
@@ -157,12 +160,18 @@ class GenerateJob : public Job {
   void Tell(int i) {
     Sample& sample = *samples_[i];
     if (sample.told) return;
-    if (Piece piece = sample.TakePiece(); !piece.tokens.empty()) Add(i, std::move(piece));
+    if (Piece piece = sample.TakePiece(); !piece.tokens.empty()) {
+      CountMade(std::ssize(piece.tokens));
+      Add(i, std::move(piece));
+    }
     if (!sample.over()) return;
     sample.told = true;
     sample.sequence.reset();
     if (!sample.error().ok()) return Add(i, sample.error());
-    Add(i, Finished{sample.reason(), sample.stop_string(), Spent(given(), sample.tokens())});
+    Add(i, Finished{.reason = sample.reason(),
+                    .stop_string = sample.stop_string(),
+                    .stop_token = sample.stop_token(),
+                    .usage = Spent(given(), sample.tokens())});
   }
 
   void Add(int sample, decltype(StreamEvent::what) what) {

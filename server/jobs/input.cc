@@ -42,6 +42,7 @@ JobTerms TermsOf(const JobInput& input, int64_t longest, int64_t sequences) {
   const ModelInfo& info = input.model->info();
   return {.urgency = input.urgency,
           .rows = input.rows(),
+          .source = std::ssize(input.source),
           .bytes = sequences * input.model->StateBytes(longest, std::ssize(input.source)),
           .whole = info.architecture != Architecture::kDecoder || info.decode != DecodeClass::kExact};
 }
@@ -67,6 +68,7 @@ std::vector<std::pair<int32_t, float>> Largest(std::span<const float> scores, in
     return scores[a] != scores[b] ? scores[a] > scores[b] : a < b;
   });
   std::vector<std::pair<int32_t, float>> largest;
+  largest.reserve(count);
   for (int64_t i = 0; i < count; ++i) largest.emplace_back(order[i], scores[order[i]]);
   return largest;
 }

@@ -47,7 +47,7 @@ absl::StatusOr<bool> ReadingJob::Take() {
 
 void ReadingJob::End(const absl::Status& status) {
   sequence_.reset();
-  Answer(status);
+  Tell(status);
 }
 
 }  // namespace heed

@@ -1,14 +1,17 @@
-// Jobs that read one input from its first row to its last and then answer: encoders and encoder-decoders in
-// one pass, decoders in chunks. A kind of such job says at which rows the model's output is wanted and what
-// it makes of it.
+// Jobs that read one input from its first row to its last: encoders and encoder-decoders in one pass,
+// decoders in chunks. A kind of such job says at which rows the model's output is wanted and what it keeps of
+// it; the answer is made of that later, by whoever wants it.
 #ifndef HEED_SERVER_JOBS_READING_H_
 #define HEED_SERVER_JOBS_READING_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "server/job.h"
 #include "server/jobs/input.h"
 
@@ -31,8 +34,8 @@ class ReadingJob : public Job {
   // The output for wanted[i], on some engine thread, in ascending order; every number is finite. Must not
   // throw.
   virtual void Read(int64_t i, std::span<const float> output) = 0;
-  // Once, last. OK: all was read.
-  virtual void Answer(const absl::Status& status) = 0;
+  // Once, last. OK: all was read. Quick: it is the scheduler's thread.
+  virtual void Tell(const absl::Status& status) = 0;
 
   const ModelInfo& info() const { return input_.model->info(); }
   const std::vector<int32_t>& ids() const { return input_.ids; }
@@ -48,6 +51,37 @@ class ReadingJob : public Job {
   int64_t outputs_ = 0;                 // that Read() has had
   bool finite_ = true;                  // all of them
 };
+
+// A reading job with a Result to be had of it.
+template <typename Result>
+class AnsweringJob : public ReadingJob, public std::enable_shared_from_this<AnsweringJob<Result>> {
+ public:
+  // Told once, last, on the scheduler's thread: the job itself when all was read, or why it ended early.
+  // Quick.
+  using Done = std::function<void(absl::StatusOr<std::shared_ptr<AnsweringJob>>)>;
+
+  // Makes the answer of what was read. Once, after Done had the job, on any thread: this is what takes time.
+  virtual Result Answer() = 0;
+
+ protected:
+  AnsweringJob(const JobInput& input, std::vector<int32_t> wanted, Done done)
+      : ReadingJob(input, std::move(wanted)), done_(std::move(done)) {}
+
+ private:
+  void Tell(const absl::Status& status) final {
+    const Done done = std::move(done_);  // what it holds may hold this job
+    if (status.ok()) {
+      done(this->shared_from_this());
+    } else {
+      done(status);
+    }
+  }
+
+  Done done_;
+};
+
+// What a list in memory of its own takes beside its contents, at most: in the closed forms of answers.
+inline constexpr int64_t kListBytes = 32;
 
 }  // namespace heed
 

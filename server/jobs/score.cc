@@ -6,7 +6,6 @@
 
 #include "engine/base/status.h"
 #include "engine/ops/rows.h"
-#include "server/jobs/reading.h"
 
 namespace heed {
 namespace {
@@ -19,16 +18,21 @@ std::vector<int32_t> RowsBefore(int64_t context, int64_t tokens) {
   return rows;
 }
 
-class ScoreJob : public ReadingJob {
+class ScoreJob : public AnsweringJob<Scored> {
  public:
   // `targets` are the tokens that the wanted rows tell of.
   ScoreJob(const JobInput& input, std::vector<int32_t> wanted, std::vector<int32_t> targets,
-           const ScoreOptions& options, std::function<void(absl::StatusOr<Scored>)> done)
-      : ReadingJob(input, std::move(wanted)),
+           const ScoreOptions& options, Done done)
+      : AnsweringJob(input, std::move(wanted), std::move(done)),
         targets_(std::move(targets)),
-        options_(options),
-        done_(std::move(done)) {
+        options_(options) {
     scored_.by_token.reserve(targets_.size());
+  }
+
+  Scored Answer() override {
+    scored_.usage = Spent();
+    ++scored_.usage.input_tokens;  // the last token is told of, not read
+    return std::move(scored_);
   }
 
  private:
@@ -43,23 +47,21 @@ class ScoreJob : public ReadingJob {
     scored_.logprob += logprob;
   }
 
-  void Answer(const absl::Status& status) override {
-    if (!status.ok()) return done_(status);
-    scored_.usage = Spent();
-    ++scored_.usage.input_tokens;  // the last token is told of, not read
-    done_(std::move(scored_));
-  }
-
   const std::vector<int32_t> targets_;
   const ScoreOptions options_;
-  const std::function<void(absl::StatusOr<Scored>)> done_;
   Scored scored_;
 };
 
 }  // namespace
 
+int64_t AnswerBytes(const ScoreOptions& options, int64_t tokens) {
+  const int64_t top = options.top_logprobs * static_cast<int64_t>(sizeof(std::pair<int32_t, float>));
+  return sizeof(Scored) + kListBytes +
+         tokens * (static_cast<int64_t>(sizeof(TokenChoice)) + kListBytes + top);
+}
+
 absl::StatusOr<std::shared_ptr<Job>> NewScoreJob(JobInput input, int64_t context, const ScoreOptions& options,
-                                                 std::function<void(absl::StatusOr<Scored>)> done) {
+                                                 AnsweringJob<Scored>::Done done) {
   RETURN_IF_ERROR(Validate(input));
   const int64_t tokens = std::ssize(input.ids);
   if (context < 0 || context >= tokens) return Invalid("the continuation has no tokens");

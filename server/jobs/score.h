@@ -4,13 +4,12 @@
 #define HEED_SERVER_JOBS_SCORE_H_
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "engine/generation/sampling.h"
-#include "server/jobs/input.h"
+#include "server/jobs/reading.h"
 
 namespace heed {
 
@@ -24,14 +23,15 @@ struct Scored {
   Usage usage;                        // input_tokens counts context and continuation
 };
 
+// Closed form: the most memory that an answer with so many scored tokens takes.
+int64_t AnswerBytes(const ScoreOptions& options, int64_t tokens);
+
 // For decoders and encoder-decoders with head kLanguageModel. `input.ids` is the context followed by the
 // continuation, which begins at `context`. With context 0 the first token has no score, and by_token begins
 // with the second. Of an encoder-decoder the source is the context, and `input.ids` the start token followed
-// by the continuation, with context 1.
-// `done` is called once, from the scheduler's thread, and must be quick; not if this returns an error, or
-// Submit() does.
+// by the continuation, with context 1. `done` is not called if this returns an error, or Submit() does.
 absl::StatusOr<std::shared_ptr<Job>> NewScoreJob(JobInput input, int64_t context, const ScoreOptions& options,
-                                                 std::function<void(absl::StatusOr<Scored>)> done);
+                                                 AnsweringJob<Scored>::Done done);
 
 }  // namespace heed
 

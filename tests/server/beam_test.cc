@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,6 +26,7 @@ struct Heard {
   std::vector<int32_t> tokens;
   double score = 0;
   Finished::Reason reason{};
+  std::optional<int32_t> stop_token;
   absl::Status error;
 };
 
@@ -38,6 +40,7 @@ std::map<std::pair<int, int>, Heard> HearAll(StreamBuffer& events) {
     } else if (auto* finished = std::get_if<Finished>(&event->what)) {
       heard.score = finished->score;
       heard.reason = finished->reason;
+      heard.stop_token = finished->stop_token;
     } else if (auto* error = std::get_if<absl::Status>(&event->what)) {
       heard.error = *error;
     }
@@ -193,6 +196,7 @@ TEST_F(BeamTest, NothingIsToldBeforeTheEndAndThenTheBestFirst) {
     EXPECT_EQ(heard.at({0, i}).order, "pf");
     EXPECT_EQ(heard.at({0, i}).tokens.size(), 4u);
     EXPECT_EQ(heard.at({0, i}).reason, Finished::Reason::kMaxTokens);
+    EXPECT_EQ(heard.at({0, i}).stop_token, std::nullopt);
     EXPECT_LE(heard.at({0, i}).score, heard.at({0, std::max(i - 1, 0)}).score);
   }
 }
@@ -228,6 +232,7 @@ TEST_F(BeamTest, AVocabularyTooSmallForAllResultsIsAnErrorOfTheRest) {
   const auto heard = HearAll(*events_);
   EXPECT_EQ(heard.at({0, 0}).tokens, std::vector<int32_t>{1});
   EXPECT_EQ(heard.at({0, 0}).reason, Finished::Reason::kEndToken);
+  EXPECT_EQ(heard.at({0, 0}).stop_token, heard.at({0, 0}).tokens.back());
   EXPECT_EQ(heard.at({0, 3}).order, "se");
   EXPECT_THAT(heard.at({0, 3}).error.message(), HasSubstr("3 texts"));
   EXPECT_EQ(ended_, std::vector<absl::Status>{absl::OkStatus()});

@@ -154,6 +154,7 @@ TEST_F(GenerateTest, GreedyFollowsTheLargestLogitToTheEndToken) {
   EXPECT_NEAR(read.logprobs[0], 5 - std::log(std::exp(5) + 26), 1e-5);
   ASSERT_TRUE(read.finished);
   EXPECT_EQ(read.finished->reason, Finished::Reason::kEndToken);
+  EXPECT_EQ(read.finished->stop_token, kEnd);
   EXPECT_EQ(read.finished->usage.input_tokens, 2);
   EXPECT_EQ(read.finished->usage.output_tokens, 4);
   EXPECT_THAT(done_, ElementsAre(StatusCode::kOk));
@@ -186,6 +187,7 @@ TEST_F(GenerateTest, AStopStringMaySpanTokens) {
   EXPECT_EQ(read.text, "bcd");
   EXPECT_EQ(read.finished->reason, Finished::Reason::kStopString);
   EXPECT_EQ(read.finished->stop_string, "efg");
+  EXPECT_EQ(read.finished->stop_token, std::nullopt);
   EXPECT_EQ(read.finished->usage.output_tokens, 6);
   options.stopping.include_stop = true;
   EXPECT_EQ(Run("a", options).text, "bcdefg");
@@ -202,9 +204,25 @@ TEST_F(GenerateTest, StopTokensAndTheModelsEndToken) {
   options.stopping.stop_tokens = {3};
   EXPECT_EQ(Run("a", options).text, "bc");
   EXPECT_EQ((reads_[{0, 0}].finished->reason), Finished::Reason::kEndToken);
+  EXPECT_EQ((reads_[{0, 0}].finished->stop_token), 3);
   options = Greedy(4);
   options.stopping.ignore_eos = true;
   EXPECT_EQ(Run("x", options).text, "yz$a");
+}
+
+TEST_F(GenerateTest, TheTokensOfAllSamplesAreCountedAsTheyAreMade) {
+  std::vector<int64_t> made;
+  SchedulerEvents counts;
+  counts.made = [&](int64_t tokens, Duration, bool first) {
+    EXPECT_EQ(first, made.empty());
+    made.push_back(tokens);
+  };
+  Scheduler scheduler(&model_, &turns_, &clock_, {}, counts, /*own_thread=*/false);
+  model_.head = Babble;
+  ASSERT_TRUE(scheduler.Submit(*Make("abc", Sampled(1, /*samples=*/3, /*max_tokens=*/4))).ok());
+  while (scheduler.Step()) {
+  }
+  EXPECT_THAT(made, ElementsAre(3, 3, 3, 3));
 }
 
 TEST_F(GenerateTest, BeforeTheFewestTokensThereIsNoEnd) {

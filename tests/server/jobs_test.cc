@@ -4,6 +4,7 @@
 #include <limits>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -35,19 +36,27 @@ ModelInfo InfoOf(Architecture architecture, std::vector<std::string> labels = {}
           .mask_token_id = 99};
 }
 
+// Logits of a vocabulary of 100 that depend on the history's length.
+std::vector<float> Babbling(const std::vector<int32_t>& history) {
+  std::vector<float> logits(100);
+  for (int i = 0; i < 100; ++i) logits[i] = std::sin(static_cast<float>(i * history.size()));
+  return logits;
+}
+
 class JobsTest : public testing::Test {
  protected:
   // Makes a job, runs it alone to its end, and gives its answer.
   template <typename Answer, typename Make>
   absl::StatusOr<Answer> Run(const Make& make) {
-    absl::StatusOr<Answer> answer = absl::UnknownError("no answer");
-    auto job = make([&answer](absl::StatusOr<Answer> given) { answer = std::move(given); });
+    absl::StatusOr<std::shared_ptr<AnsweringJob<Answer>>> ended = absl::UnknownError("not ended");
+    auto job = make([&ended](auto given) { ended = std::move(given); });
     if (!job.ok()) return job.status();
     Scheduler scheduler(&model_, &turns_, &clock_, options_, {}, /*own_thread=*/false);
     EXPECT_TRUE(scheduler.Submit(*job).ok());
     while (scheduler.Step()) EXPECT_LE(model_.held, scheduler.reserved_bytes());
     EXPECT_EQ(model_.held, 0);
-    return answer;
+    if (!ended.ok()) return ended.status();
+    return (*ended)->Answer();
   }
   absl::StatusOr<Classified> Classify(std::vector<int32_t> ids, const ClassifyOptions& options = {}) {
     return Run<Classified>([&](auto done) { return NewClassifyJob({&model_, ids}, options, done); });
@@ -118,7 +127,7 @@ TEST_F(JobsTest, ADecoderClassifiesInChunksAndAnEncoderAtOnce) {
     Scheduler scheduler(model, &turns_, &clock_, options_, {}, false);
     float score = 0;
     auto job = NewClassifyJob({model, std::vector<int32_t>(1200)}, {.raw_scores = true},
-                              [&](absl::StatusOr<Classified> answer) { score = answer->labels[0].score; });
+                              [&](auto ended) { score = (*ended)->Answer().labels[0].score; });
     ASSERT_TRUE(scheduler.Submit(*job).ok());
     while (scheduler.Step()) {
     }
@@ -135,9 +144,8 @@ TEST_F(JobsTest, NotANumberFailsItsInputAlone) {
   Scheduler scheduler(&model_, &turns_, &clock_, {}, {}, false);
   std::vector<StatusCode> codes;
   for (int32_t id : {6, 7, 8}) {
-    auto job = NewClassifyJob({&model_, {id}}, {}, [&](const absl::StatusOr<Classified>& answer) {
-      codes.push_back(answer.status().code());
-    });
+    auto job = NewClassifyJob({&model_, {id}}, {},
+                              [&](const auto& ended) { codes.push_back(ended.status().code()); });
     ASSERT_TRUE(scheduler.Submit(*job).ok());
   }
   scheduler.Step();
@@ -158,13 +166,95 @@ TEST_F(JobsTest, InputsAreCheckedAtTheDoor) {
             StatusCode::kInvalidArgument);
 }
 
-TEST_F(JobsTest, AnEmbeddingIsAsTheModelGivesItOrOfLengthOne) {
+TEST_F(JobsTest, AnEmbeddingHasLengthOneAsTheModelSaysOrTheCaller) {
+  using Normalize = EmbedOptions::Normalize;
+  const auto raw = ElementsAre(3, 4);
+  const auto scaled = ElementsAre(FloatNear(0.6f, 1e-7f), FloatNear(0.8f, 1e-7f));
   model_.head = [](const auto&) { return std::vector<float>{3, 4}; };
-  EXPECT_THAT(Embed({1})->vector, ElementsAre(3, 4));
-  EXPECT_THAT(Embed({1}, {.normalize = true})->vector,
-              ElementsAre(FloatNear(0.6f, 1e-7f), FloatNear(0.8f, 1e-7f)));
+  EXPECT_THAT(Embed({1})->vector, raw);
+  EXPECT_THAT(Embed({1}, {Normalize::kYes})->vector, scaled);
+  ModelInfo info = model_.info();
+  info.normalize = true;
+  model_.set_info(info);
+  EXPECT_THAT(Embed({1})->vector, scaled);
+  EXPECT_THAT(Embed({1}, {Normalize::kNo})->vector, raw);
   model_.head = [](const auto&) { return std::vector<float>{0, 0}; };
-  EXPECT_THAT(Embed({1}, {.normalize = true})->vector, ElementsAre(0, 0));
+  EXPECT_THAT(Embed({1}, {Normalize::kYes})->vector, ElementsAre(0, 0));
+}
+
+// The job holds what it has read, however long nobody asks.
+TEST_F(JobsTest, TheAnswerIsMadeByWhoeverAsksOnceTheSchedulerIsDone) {
+  model_.head = [](const auto&) { return std::vector<float>{0, std::log(6.0f), std::log(3.0f)}; };
+  std::shared_ptr<AnsweringJob<Classified>> ended;
+  std::weak_ptr<Job> watched;
+  {
+    Scheduler scheduler(&model_, &turns_, &clock_, {}, {}, false);
+    auto job = NewClassifyJob({&model_, {1}}, {}, [&](auto given) { ended = *given; });
+    watched = *job;
+    ASSERT_TRUE(scheduler.Submit(*std::move(job)).ok());
+    scheduler.Step();
+  }
+  ASSERT_NE(ended, nullptr);
+  Classified classified;
+  std::jthread([&] { classified = ended->Answer(); }).join();
+  EXPECT_EQ(classified.labels[0].label, "good");
+  ended.reset();
+  EXPECT_TRUE(watched.expired()) << "nothing else has kept it";
+}
+
+template <typename T>
+int64_t Held(const std::vector<T>& list) {
+  return static_cast<int64_t>(list.capacity() * sizeof(T));
+}
+int64_t Held(const std::string& text) {
+  return text.capacity() < sizeof(text) ? 0 : static_cast<int64_t>(text.capacity()) + 1;
+}
+
+TEST_F(JobsTest, AnAnswersMemoryIsKnownBeforeItsJobIsMade) {
+  const auto expect_within = [](int64_t held, int64_t bound) {
+    EXPECT_LE(held, bound);
+    EXPECT_GE(3 * held, bound) << "a bound that says something";
+  };
+  model_.head = Babbling;
+  std::vector<int32_t> ids(300);
+  for (int i = 0; i < 300; ++i) ids[i] = i % 100;
+  const ScoreOptions scoring{.top_logprobs = 5};
+  const auto scored = Score(ids, 100, scoring);
+  int64_t held = sizeof(Scored) + Held(scored->by_token);
+  for (const TokenChoice& choice : scored->by_token) held += Held(choice.top);
+  expect_within(held, AnswerBytes(scoring, 200));
+
+  FillOptions filling{.top = 7};
+  for (int32_t i = 0; i < 250; ++i) filling.positions.push_back(i);
+  const auto filled = Fill(ids, filling);
+  held = sizeof(Filled) + Held(filled->positions);
+  for (const auto& position : filled->positions) held += Held(position.tokens);
+  expect_within(held, AnswerBytes(filling, 250));
+
+  const auto embedded = Embed({1});
+  ModelInfo info = model_.info();
+  info.output_width = 100;
+  expect_within(sizeof(Embedded) + Held(embedded->vector), AnswerBytes(EmbedOptions(), info));
+
+  info.labels.assign(100, "a label that is so long that it lies in memory of its own");
+  model_.set_info(info);
+  const auto classified = Classify({1}, {.top = 50});
+  held = sizeof(Classified) + Held(classified->labels);
+  for (const LabelScore& label : classified->labels) held += Held(label.label);
+  expect_within(held, AnswerBytes(ClassifyOptions{.top = 50}, info));
+
+  const ClassifyOptions each{.all_tokens = true};
+  const auto tokens = ClassifyTokens(ids, {}, each);
+  held = sizeof(ClassifiedTokens) + Held(tokens->spans);
+  for (const LabelledSpan& span : tokens->spans) held += Held(span.label.label);
+  expect_within(held, AnswerBytes(each, info, 300));
+}
+
+TEST_F(JobsTest, WhatIsFilledIsKnownBeforeItsJobIsMade) {
+  const ModelInfo info = model_.info();
+  EXPECT_THAT(PositionsToFill({}, info, std::vector<int32_t>{10, 99, 12, 99}), ElementsAre(1, 3));
+  EXPECT_THAT(PositionsToFill({.positions = {2}}, info, std::vector<int32_t>{10, 99, 12, 99}),
+              ElementsAre(2));
 }
 
 // A span as "label[begin,end)".
@@ -266,15 +356,12 @@ TEST_F(JobsTest, AScoreInChunksIsTheSame) {
   for (size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int32_t>(i * 7 % 100);
   std::vector<double> scores;
   for (int64_t budget : {512, 640, 4096}) {
-    decoder.head = [](const auto& history) {
-      std::vector<float> logits(100);
-      for (int i = 0; i < 100; ++i) logits[i] = std::sin(static_cast<float>(i * history.size()));
-      return logits;
-    };
+    decoder.head = Babbling;
     Scheduler scheduler(&decoder, &turns_, &clock_, {.max_batch_tokens = budget}, {}, false);
-    auto job = NewScoreJob({&decoder, ids}, 300, {}, [&](absl::StatusOr<Scored> scored) {
-      EXPECT_EQ(scored->by_token.size(), 700);
-      scores.push_back(scored->logprob);
+    auto job = NewScoreJob({&decoder, ids}, 300, {}, [&](auto ended) {
+      const Scored scored = (*ended)->Answer();
+      EXPECT_EQ(scored.by_token.size(), 700);
+      scores.push_back(scored.logprob);
     });
     ASSERT_TRUE(scheduler.Submit(*job).ok());
     while (scheduler.Step()) {
@@ -307,8 +394,7 @@ TEST_F(JobsTest, PositionsToFillMayBeGiven) {
 TEST_F(JobsTest, ACancelledInputIsAnsweredSo) {
   Scheduler scheduler(&model_, &turns_, &clock_, {}, {}, false);
   StatusCode code = StatusCode::kOk;
-  auto job = NewEmbedJob({&model_, {1}}, {},
-                         [&](const absl::StatusOr<Embedded>& answer) { code = answer.status().code(); });
+  auto job = NewEmbedJob({&model_, {1}}, {}, [&](const auto& ended) { code = ended.status().code(); });
   ASSERT_TRUE(scheduler.Submit(*job).ok());
   (*job)->Cancel();
   scheduler.Step();

@@ -91,14 +91,14 @@ TEST_P(RealModelTest, AScoreIsWhatTheGenerationSaid) {
   const auto context = std::ssize(input.ids), given = input.given();
   for (const auto& choice : text) input.ids.push_back(choice.token);
   Scheduler scheduler(&*model_, &turns_, &Clock::Real(), {});
-  auto job = NewScoreJob(input, context, {}, [&](absl::StatusOr<Scored> scored) {
-    ASSERT_TRUE(scored.ok());
-    EXPECT_EQ(scored->usage.input_tokens, given + std::ssize(text));
-    ASSERT_EQ(scored->by_token.size(), text.size());
-    for (size_t t = 0; t < text.size(); ++t) EXPECT_NEAR(scored->by_token[t].logprob, text[t].logprob, 1e-4);
-  });
+  std::shared_ptr<AnsweringJob<Scored>> ended;
+  auto job = NewScoreJob(input, context, {}, [&](auto given) { ended = *given; });
   ASSERT_TRUE(scheduler.Submit(*job).ok());
   scheduler.Drain(kNever);
+  const Scored scored = ended->Answer();
+  EXPECT_EQ(scored.usage.input_tokens, given + std::ssize(text));
+  ASSERT_EQ(scored.by_token.size(), text.size());
+  for (size_t t = 0; t < text.size(); ++t) EXPECT_NEAR(scored.by_token[t].logprob, text[t].logprob, 1e-4);
 }
 
 INSTANTIATE_TEST_SUITE_P(Every, RealModelTest, testing::Values("decoder", "encoder-decoder"),

@@ -7,6 +7,7 @@
 #include <random>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -43,7 +44,9 @@ class FakeJob : public Job {
   }
 
   absl::StatusOr<bool> Take() override {
+    if (on_take) on_take();
     if (!error.ok()) return error;
+    CountMade(made - std::exchange(told_, made));
     return made == tokens_left_;
   }
 
@@ -59,6 +62,7 @@ class FakeJob : public Job {
   std::atomic<bool> paused{false};
   absl::Status error;  // what Take() is to return
   std::function<void()> on_next;
+  std::function<void()> on_take;
   std::function<void()> on_end;
   std::vector<int64_t> steps;  // rows of each
   int64_t made = 0;            // tokens
@@ -69,6 +73,7 @@ class FakeJob : public Job {
   std::unique_ptr<Sequence> sequence_;
   int64_t prompt_left_;
   int64_t tokens_left_;
+  int64_t told_ = 0;  // tokens that were counted
 };
 
 class SchedulerTest : public testing::Test {
@@ -76,6 +81,10 @@ class SchedulerTest : public testing::Test {
   void Start(SchedulerOptions options = {}, bool own_thread = false) {
     events_.step = [this](int64_t jobs, int64_t rows, int64_t prompt_rows) {
       steps_.push_back({rows, prompt_rows});
+    };
+    events_.read = [this](int64_t rows) { rows_read_.push_back(rows); };
+    events_.made = [this](int64_t tokens, Duration since, bool first) {
+      made_.push_back({tokens, since, first});
     };
     events_.refused = [this](std::string_view reason) { refused_.emplace_back(reason); };
     events_.failed = [this](std::string_view what) { failed_.emplace_back(what); };
@@ -114,7 +123,15 @@ class SchedulerTest : public testing::Test {
   Threads threads_{1};
   Turns turns_{&threads_, &clock_};
   SchedulerEvents events_;
+  struct Made {
+    int64_t tokens;
+    Duration since;
+    bool first;
+    bool operator==(const Made&) const = default;
+  };
   std::vector<StepRows> steps_;
+  std::vector<int64_t> rows_read_;
+  std::vector<Made> made_;
   std::vector<std::string> refused_;
   std::vector<std::string> missed_;
   std::vector<std::string> failed_;
@@ -266,6 +283,28 @@ TEST_F(SchedulerTest, WhatCanNeverFitIsRefusedAtOnce) {
   auto fits = Submit(99, 1);
   StepAll();
   EXPECT_EQ(fits->code(), StatusCode::kOk);
+}
+
+TEST_F(SchedulerTest, WhoseWorkspaceCanNeverFitIsRefusedAtOnceWithBothNumbers) {
+  model_.workspace_row_bytes = 20;
+  Start({.max_batch_tokens = 512, .state_bytes = 20000});
+  const absl::Status status = scheduler_->Submit(NewWhole(1000));
+  EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), testing::AllOf(HasSubstr("28008"), HasSubstr("20000")));
+  EXPECT_THAT(refused_, ElementsAre("too_large"));
+  auto cut = Submit(1000);  // of which a pass has 512 rows at most: 8008 bytes of state and 10240
+  auto whole = Submit(NewWhole(700));
+  StepAll();
+  EXPECT_EQ(cut->code(), StatusCode::kOk);
+  EXPECT_EQ(whole->code(), StatusCode::kOk);
+}
+
+TEST_F(SchedulerTest, APassIsNotGivenRowsWhoseWorkspaceDoesNotFitBesideTheStates) {
+  model_.workspace_row_bytes = 20;
+  Start({.state_bytes = 10000});
+  for (int i = 0; i < 4; ++i) Submit(NewWhole(150));  // 1208 bytes of state each, 3000 of workspace
+  StepAll();
+  EXPECT_THAT(model_.passes, ElementsAre(ElementsAre(150, 150), ElementsAre(150, 150)));
 }
 
 TEST_F(SchedulerTest, BytesAreWaitedForAndNoSmallerJobPassesMeanwhile) {
@@ -439,6 +478,95 @@ TEST_F(SchedulerTest, AFullQueueRefusesWithAHint) {
   StepAll();
 }
 
+TEST_F(SchedulerTest, ARefusalThatIsNotFinalIsNotCounted) {
+  Start({.max_queued_jobs = 1});
+  EXPECT_FALSE(scheduler_->full());
+  Submit(1);
+  EXPECT_TRUE(scheduler_->full());
+  auto again = New(1);
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_EQ(scheduler_->Submit(again, /*final=*/false).code(), StatusCode::kResourceExhausted);
+  }
+  EXPECT_THAT(refused_, ElementsAre());
+  EXPECT_EQ(scheduler_->Submit(again).code(), StatusCode::kResourceExhausted);
+  EXPECT_THAT(refused_, ElementsAre("queue_full"));
+  scheduler_->Drain(kNever);
+  EXPECT_EQ(scheduler_->Submit(again, /*final=*/false).code(), StatusCode::kUnavailable);
+  EXPECT_THAT(refused_, ElementsAre("queue_full", "stopping")) << "trying again would change nothing";
+  StepAll();
+}
+
+TEST_F(SchedulerTest, PromptsAreCountedAsTheyAreRead) {
+  Start({.max_batch_tokens = 512});
+  Submit(1000, 3);
+  auto goes = Submit(100, 3);
+  model_.on_layer = [&](int layer) {
+    if (layer == 0) goes->Cancel();
+  };
+  StepAll();
+  EXPECT_THAT(rows_read_, ElementsAre(512, 488)) << "nothing of what was cancelled, nothing of decoding";
+}
+
+TEST_F(SchedulerTest, ThePromptOfAPassThatFailedWasNotRead) {
+  Start();
+  Submit(100);
+  model_.on_layer = [&](int) { throw std::runtime_error("no"); };
+  StepAll();
+  EXPECT_THAT(rows_read_, ElementsAre());
+}
+
+TEST_F(SchedulerTest, TokensAreCountedAsTheyAreMadeAlsoOfAStreamThatIsCancelled) {
+  Start({.max_batch_tokens = 512});
+  model_.on_layer = [&](int) { clock_.Move(milliseconds(5)); };  // 10 ms a step
+  auto job = Submit(1000, 5000);
+  clock_.Move(milliseconds(7));
+  for (int i = 0; i < 4; ++i) scheduler_->Step();
+  clock_.Move(milliseconds(100));  // between two steps
+  scheduler_->Step();
+  EXPECT_THAT(made_, ElementsAre(Made{1, milliseconds(27), true}, Made{1, milliseconds(10), false},
+                                 Made{1, milliseconds(10), false}, Made{1, milliseconds(110), false}));
+  for (int i = 0; i < 2000; ++i) scheduler_->Step();
+  job->Cancel();
+  StepAll();
+  EXPECT_EQ(job->code(), StatusCode::kCancelled);
+  EXPECT_EQ(std::ssize(made_), job->made);
+  EXPECT_GT(job->made, 2000);
+}
+
+TEST_F(SchedulerTest, AJobWhoseEndThrowsEndsAndIsCountedAndTheOthersGoOn) {
+  Start();
+  auto throws = New(1), works = New(1, 3);
+  throws->on_end = [] { throw std::runtime_error("no room for its answer"); };
+  Submit(throws), Submit(works);
+  StepAll();
+  EXPECT_TRUE(throws->ended.has_value());
+  EXPECT_EQ(works->code(), StatusCode::kOk);
+  EXPECT_THAT(failed_, ElementsAre("no room for its answer"));
+  EXPECT_EQ(scheduler_->reserved_bytes(), 0);
+  EXPECT_EQ(scheduler_->running(), 0);
+}
+
+// Of two models, one settles its batch until the other has had a turn.
+TEST_F(SchedulerTest, ASeatIsNotKeptWhileABatchSettles) {
+  Start({}, /*own_thread=*/true);
+  FakeModel other;
+  std::promise<void> had_turn;
+  other.on_layer = [&, told = false](int) mutable {
+    if (!std::exchange(told, true)) had_turn.set_value();
+  };
+  Scheduler others(&other, &turns_, &clock_, {});
+  auto settles = New(1), waits = std::make_shared<FakeJob>(&other, Terms(1, 1, {}), 1);
+  settles->on_take = [&] {
+    EXPECT_TRUE(others.Submit(waits).ok());
+    had_turn.get_future().wait();
+  };
+  Submit(settles);
+  scheduler_->Drain(kNever);
+  others.Drain(kNever);
+  EXPECT_EQ(settles->code(), StatusCode::kOk);
+  EXPECT_EQ(waits->code(), StatusCode::kOk);
+}
+
 TEST_F(SchedulerTest, AThrowingModelFailsItsBatchAlone) {
   Start({.max_batch_jobs = 2});
   auto first = Submit(1), second = Submit(2), third = Submit(3);
@@ -465,6 +593,7 @@ TEST_F(SchedulerTest, WithoutMemoryABatchFailsAndTheNextRuns) {
   scheduler_->Step();
   EXPECT_EQ(first->code(), StatusCode::kResourceExhausted);
   EXPECT_EQ(second->code(), StatusCode::kOk);
+  EXPECT_THAT(failed_, ElementsAre("out of memory"));
 }
 
 TEST_F(SchedulerTest, AJobThatThrowsOrFailsEndsAlone) {
