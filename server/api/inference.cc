@@ -25,21 +25,24 @@ class Answering final : public InputJobs {
   using Call = UnaryCall<Request, Response>;
   using Value = std::decay_t<decltype(std::declval<Response>().results(0).value())>;
 
-  // Takes what a job gives. `convert` makes the answer of it, on the scheduler's thread.
+  // Takes what a job gives. `convert` makes the answer of it, on one of the edge's threads.
   template <typename Result, typename Convert>
-  std::function<void(absl::StatusOr<Result>)> Into(int i, Convert convert) {
-    return [self = Self(), i, convert](absl::StatusOr<Result> result) {
-      if (result.ok()) {
-        self->metrics_->Spent(result->usage);
-        self->Put(i, convert(*result));
-      } else {
-        self->Put(i, result.status());
-      }
-      self->Ended(i);
+  typename AnsweringJob<Result>::Done Into(int i, Convert convert) {
+    return [self = Self(), i, convert](absl::StatusOr<std::shared_ptr<AnsweringJob<Result>>> job) {
+      self->edge_->answers().Run([self, i, convert, job = std::move(job)] {
+        if (job.ok()) {
+          const Result result = (*job)->Answer();
+          self->metrics_->Spent(result.usage);
+          self->Put(i, convert(result));
+        } else {
+          self->Put(i, job.status());
+        }
+        self->Ended(i);
+      });
     };
   }
   template <typename Result>
-  std::function<void(absl::StatusOr<Result>)> Into(int i) {
+  typename AnsweringJob<Result>::Done Into(int i) {
     return Into<Result>(i, [](const Result& result) { return ToMessage(result); });
   }
 

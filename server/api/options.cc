@@ -107,9 +107,11 @@ absl::StatusOr<ClassifyOptions> ToOptions(const v1::ClassifyOptions& options) {
 absl::StatusOr<EmbedOptions> ToOptions(const v1::EmbedOptions& options) {
   switch (options.normalize()) {
     case v1::EmbedOptions::NORMALIZE_UNSPECIFIED:
-      return EmbedOptions{.normalize = false};
+      return EmbedOptions{.normalize = EmbedOptions::Normalize::kModel};
     case v1::EmbedOptions::NORMALIZE_YES:
-      return EmbedOptions{.normalize = true};
+      return EmbedOptions{.normalize = EmbedOptions::Normalize::kYes};
+    case v1::EmbedOptions::NORMALIZE_NO:
+      return EmbedOptions{.normalize = EmbedOptions::Normalize::kNo};
     default:
       return AtField(Invalid("the value is ", static_cast<int>(options.normalize()),
                              ", it must be NORMALIZE_UNSPECIFIED, NORMALIZE_YES or NORMALIZE_NO"),

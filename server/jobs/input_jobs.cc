@@ -21,8 +21,10 @@ void InputJobs::SubmitMore() {
     absl::Status status = Submit(*i);
     if (status.ok()) continue;
     if (absl::IsResourceExhausted(status) && PutBack(*i)) return;
-    if (absl::IsResourceExhausted(status))
+    if (absl::IsResourceExhausted(status)) {
+      metrics_->Shed("queue_full");
       full_ = status = RetryAfter(status, model_->scheduler->expected_wait());
+    }
     Refused(*i, status);
     Ended(*i);
   }
@@ -41,9 +43,9 @@ std::optional<int> InputJobs::TakeNext() {
 absl::Status InputJobs::Submit(int i) {
   RETURN_IF_ERROR(full_);
   if (cancelled()) return Error(ErrorReason::kClientCancelled, "the client has gone");
-  const int64_t most = model_->spec.scheduling.max_queued_jobs;
-  if (model_->scheduler->queued() >= most) {  // before the work of making a job
-    return Error(ErrorReason::kQueueFull, "the queue of '", model_->spec.name, "' is full, it holds ", most);
+  if (model_->scheduler->full()) {  // before the work of making a job
+    return Error(ErrorReason::kQueueFull, "the queue of '", model_->spec.name, "' is full, it holds ",
+                 model_->spec.scheduling.max_queued_jobs);
   }
   ASSIGN_OR_RETURN(std::shared_ptr<Job> job, Make(i));
   {
@@ -51,7 +53,7 @@ absl::Status InputJobs::Submit(int i) {
     jobs_[i] = job;
   }
   if (cancelled()) job->Cancel();
-  return model_->scheduler->Submit(std::move(job));
+  return model_->scheduler->Submit(std::move(job), /*final=*/false);
 }
 
 // Waits for the request's other jobs, if there are any.
