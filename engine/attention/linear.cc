@@ -25,7 +25,8 @@ class LinearAttention : public Attention {
   std::unique_ptr<AttentionRun> Start() const override;
   int64_t StateBytes(int64_t) const override;
   double Cost(int64_t n) const override { return tasks_ * scan_.Cost(n, causal_); }
-  int64_t ScratchBytes(int64_t) const override { return scan_.ScratchBytes(); }
+  // Not causal, what remembers and what attends are two.
+  int64_t ScratchBytes(int64_t) const override { return (causal_ ? 1 : 2) * scan_.ScratchBytes(); }
 
   const LinearScan& scan() const { return scan_; }
   bool causal() const { return causal_; }
