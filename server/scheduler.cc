@@ -9,6 +9,7 @@
 
 #include "absl/log/check.h"
 #include "engine/base/status.h"
+#include "server/error.h"
 
 namespace heed {
 namespace {
@@ -106,14 +107,14 @@ absl::Status Scheduler::Submit(std::shared_ptr<Job> job, bool final) {
 }
 
 std::optional<Scheduler::Refusal> Scheduler::Refuses(const JobTerms& terms) const {
-  if (draining_) return Refusal{"stopping", absl::UnavailableError("the server is stopping")};
+  if (draining_) return Refusal{"stopping", Error(ErrorReason::kServerStopping, "the server is stopping")};
   if (const int64_t bytes = terms.bytes + WorkspaceBytes(terms); bytes > options_.state_bytes) {
-    return Refusal{"too_large", Invalid("the input and its output need ", bytes,
-                                        " bytes of memory, the server has ", options_.state_bytes)};
+    return Refusal{"too_large", Error(ErrorReason::kStateTooLarge, "the input and its output need ", bytes,
+                                      " bytes of memory, the server has ", options_.state_bytes)};
   }
   if (full()) {
-    return Refusal{"queue_full", absl::ResourceExhaustedError(
-                                     Cat("the queue is full: ", options_.max_queued_jobs, " inputs wait"))};
+    return Refusal{"queue_full", Error(ErrorReason::kQueueFull,
+                                       "the queue is full: ", options_.max_queued_jobs, " inputs wait")};
   }
   return std::nullopt;
 }
@@ -144,13 +145,13 @@ absl::Status Scheduler::Caught(absl::FunctionRef<absl::Status()> body) const {
     return body();
   } catch (const std::bad_alloc&) {
     tell("out of memory");
-    return absl::ResourceExhaustedError("the server has no memory left for this input");
+    return Error(ErrorReason::kOutOfMemory, "the server has no memory left for this input");
   } catch (const std::exception& e) {
     tell(e.what());
   } catch (...) {
     tell("an unknown exception");
   }
-  return absl::InternalError("the model failed on the batch with this input");
+  return Error(ErrorReason::kModelError, "the model failed on the batch with this input");
 }
 
 Duration Scheduler::expected_wait() const {
@@ -233,13 +234,13 @@ void Scheduler::Sweep(Time now) {
 }
 
 absl::Status Scheduler::Verdict(const Entry& entry, Time now) const {
-  if (now >= until_) return absl::UnavailableError("the server is stopping");
-  if (entry.job->cancelled()) return absl::CancelledError("cancelled by the caller");
+  if (now >= until_) return Error(ErrorReason::kServerStopping, "the server is stopping");
+  if (entry.job->cancelled()) return Error(ErrorReason::kClientCancelled, "cancelled by the caller");
   if (now >= entry.deadline())
-    return absl::DeadlineExceededError(Cat("the deadline has passed in ", entry.stage()));
+    return Error(ErrorReason::kDeadlineExceeded, "the deadline has passed in ", entry.stage());
   if (entry.paused_since != kNever && now - entry.paused_since >= options_.max_pause &&
       entry.job->Rows() == 0) {
-    return absl::CancelledError("the reader of its output has stalled");
+    return Error(ErrorReason::kClientStalled, "the reader of its output has stalled");
   }
   return absl::OkStatus();
 }
@@ -400,7 +401,7 @@ void Scheduler::Run(Batch* batch) {
     }
     return absl::OkStatus();
   });
-  turns_->Leave(seat_);  // others need not wait for what becomes of the results
+  turns_->Rest(seat_);  // others need not wait for what becomes of the results
 }
 
 bool Scheduler::DropCondemned(Pass& pass, Batch* batch) {

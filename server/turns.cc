@@ -6,6 +6,7 @@ namespace heed {
 
 void Turns::Enter(Seat& seat) {
   std::lock_guard lock(mutex_);
+  seat.kept_ = kNever;
   if (std::ranges::find(seats_, &seat) != seats_.end()) return;
   seat.used_ = std::max(seat.used_, latest_);
   seats_.push_back(&seat);
@@ -15,6 +16,14 @@ void Turns::Leave(Seat& seat) {
   {
     std::lock_guard lock(mutex_);
     std::erase(seats_, &seat);
+  }
+  changed_.notify_all();
+}
+
+void Turns::Rest(Seat& seat) {
+  {
+    std::lock_guard lock(mutex_);
+    seat.kept_ = std::chrono::steady_clock::now() + keep_;
   }
   changed_.notify_all();
 }
@@ -35,15 +44,24 @@ int Turns::waiting() const {
   return waiting_;
 }
 
-bool Turns::IsNext(const Seat& seat) const {
-  auto used = [](const Seat* s) { return s->used_; };
-  return !busy_ && *std::ranges::min_element(seats_, {}, used) == &seat;
+const Turns::Seat* Turns::Next(Time now, Time* again) const {
+  const Seat* next = nullptr;
+  for (const Seat* seat : seats_) {
+    if (now < seat->kept_ && (next == nullptr || seat->used_ < next->used_)) next = seat;
+  }
+  if (next == nullptr || next->kept_ == kNever) return next;
+  *again = next->kept_;
+  return nullptr;
 }
 
 void Turns::Begin(Seat& seat) {
   std::unique_lock lock(mutex_);
   ++waiting_;
-  changed_.wait(lock, [&] { return IsNext(seat); });
+  while (true) {
+    Time again = kNever;
+    if (!busy_ && Next(std::chrono::steady_clock::now(), &again) == &seat) break;
+    again == kNever ? changed_.wait(lock) : void(changed_.wait_until(lock, again));
+  }
   --waiting_;
   busy_ = true;
   latest_ = seat.used_;

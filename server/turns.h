@@ -24,15 +24,23 @@ class Turns {
   class Seat {
    private:
     friend class Turns;
-    Duration used_{};  // of the engine's time; guarded by mutex_
+    Duration used_{};     // of the engine's time; guarded by mutex_
+    Time kept_ = kNever;  // its due turn is kept until then
   };
 
-  explicit Turns(Threads* threads, const Clock* clock = &Clock::Real()) : threads_(threads), clock_(clock) {}
+  // `keep`: how long a due turn waits for a seat that has something else to do.
+  explicit Turns(Threads* threads, const Clock* clock = &Clock::Real(),
+                 Duration keep = std::chrono::milliseconds(2))
+      : threads_(threads), clock_(clock), keep_(keep) {}
 
   // Between Enter and Leave the turns due to a seat are kept for it, so it should be about to ask for them.
   // Time before it entered counts as used: nobody saves up. Entering twice is entering once.
   void Enter(Seat& seat);
   void Leave(Seat& seat);
+  // Between two passes, while a batch settles: the turn due to the seat is kept for a little while only, then
+  // others go on. Without that while, each step of a decoder would wait for a turn of an encoder, whatever
+  // its share.
+  void Rest(Seat& seat);
 
   // Waits for the turn of a seat that has entered, then advances the pass once. What the pass throws passes
   // through.
@@ -42,12 +50,14 @@ class Turns {
   int waiting() const;                               // in Advance(), without their turn
 
  private:
-  bool IsNext(const Seat& seat) const;
+  // Whose turn it is, if it is no one's now: a seat that has entered; null: nobody's before `*again`.
+  const Seat* Next(Time now, Time* again) const;
   void Begin(Seat& seat);
   void End(Seat& seat, Duration used);
 
   Threads* const threads_;
   const Clock* const clock_;
+  const Duration keep_;
   mutable std::mutex mutex_;  // guards all below
   std::condition_variable changed_;
   std::vector<Seat*> seats_;  // who had a turn last stands last

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/base/status.h"
+#include "server/error.h"
 
 namespace heed {
 namespace {
@@ -87,7 +87,7 @@ class BeamJob : public Job {
     for (int i = 0; i < results_; ++i) {
       if (i < std::ssize(found)) CountMade(std::ssize(found[i].tokens));
       if (i >= std::ssize(found)) {
-        Add(i, absl::FailedPreconditionError(Cat("the search has found ", found.size(), " texts only")));
+        Add(i, Error(ErrorReason::kTooFewResults, "the search has found ", found.size(), " texts only"));
         continue;
       }
       Add(i, PieceOf(found[i]));

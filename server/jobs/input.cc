@@ -5,7 +5,7 @@
 
 #include "absl/log/check.h"
 #include "engine/attention/attention.h"
-#include "engine/base/status.h"
+#include "server/error.h"
 
 namespace heed {
 
@@ -14,9 +14,10 @@ namespace {
 absl::Status CheckIds(const std::vector<int32_t>& ids, std::string_view what, int64_t most,
                       int64_t vocab_size) {
   const int64_t n = std::ssize(ids);
-  if (n == 0) return Invalid("the ", what, " has no tokens");
+  if (n == 0) return Error(ErrorReason::kInputEmpty, "the ", what, " has no tokens");
   if (most > 0 && n > most) {
-    return Invalid("the ", what, " has ", n, " tokens, the model reads at most ", most);
+    return Error(ErrorReason::kInputTooLong, "the ", what, " has ", n, " tokens, the model reads at most ",
+                 most);
   }
   for (int64_t i = 0; i < n; ++i) {
     if (ids[i] < 0 || ids[i] >= vocab_size) {

@@ -4,7 +4,7 @@
 #include <limits>
 #include <utility>
 
-#include "engine/base/status.h"
+#include "server/error.h"
 
 namespace heed {
 
@@ -16,8 +16,8 @@ absl::Status Validate(const GenerateInput& input, const StopOptions& options) {
     return Invalid("stop strings need a text, and the model has no tokenizer");
   }
   if (MostTokens(input.input, options) < 1) {
-    return Invalid("the prompt has ", input.input.ids.size(), " tokens and fills the model's length of ",
-                   info.max_tokens);
+    return Error(ErrorReason::kInputTooLong, "the prompt has ", input.input.ids.size(),
+                 " tokens and fills the model's length of ", info.max_tokens);
   }
   return absl::OkStatus();
 }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "engine/ops/rows.h"
+#include "server/error.h"
 
 namespace heed {
 
@@ -41,7 +42,7 @@ void ReadingJob::ReadNext(std::span<const float> output) {
 }
 
 absl::StatusOr<bool> ReadingJob::Take() {
-  if (!finite_) return absl::InternalError("the model's output is not finite");
+  if (!finite_) return Error(ErrorReason::kOutputNotFinite, "the model's output is not finite");
   return Rows() == 0;
 }
 

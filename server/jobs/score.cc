@@ -4,8 +4,8 @@
 #include <numeric>
 #include <utility>
 
-#include "engine/base/status.h"
 #include "engine/ops/rows.h"
+#include "server/error.h"
 
 namespace heed {
 namespace {
@@ -64,8 +64,10 @@ absl::StatusOr<std::shared_ptr<Job>> NewScoreJob(JobInput input, int64_t context
                                                  AnsweringJob<Scored>::Done done) {
   RETURN_IF_ERROR(Validate(input));
   const int64_t tokens = std::ssize(input.ids);
-  if (context < 0 || context >= tokens) return Invalid("the continuation has no tokens");
-  if (tokens < 2) return Invalid("there is nothing to score: the first token of all has no score");
+  if (context < 0 || context >= tokens)
+    return Error(ErrorReason::kInputEmpty, "the continuation has no tokens");
+  if (tokens < 2)
+    return Error(ErrorReason::kInputEmpty, "there is nothing to score: the first token of all has no score");
   if (options.top_logprobs < 0 || options.top_logprobs > 20) {
     return Invalid("top_logprobs is ", options.top_logprobs, ", possible are 0 to 20");
   }

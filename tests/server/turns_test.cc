@@ -124,5 +124,45 @@ TEST_F(TurnsTest, WhatALayerThrowsPassesThroughAndTheTurnIsOver) {
   turns.Leave(seat);
 }
 
+// The rare seat and the busy one; the rare has used less, so the next turn is due to it.
+struct RestTest : testing::Test {
+  // The busy seat's layer runs when `then` has been called, at the latest; says whether before.
+  bool BusyGoesOnBefore(Duration keep, const std::function<void(Turns&, Turns::Seat& rare)>& then) {
+    Threads threads{1};
+    FakeClock clock;
+    Turns turns(&threads, &clock, keep);
+    Turns::Seat busy, rare;
+    turns.Enter(rare);
+    turns.Enter(busy);
+    turns.Rest(rare);
+    std::atomic<bool> ran{false};
+    std::jthread other([&] {
+      LayersOf pass(1, [&] { ran = true; });
+      turns.Advance(pass, busy);
+      turns.Leave(busy);
+    });
+    while (turns.waiting() == 0 && !ran) std::this_thread::yield();
+    if (keep == Duration::zero()) {
+      while (!ran) std::this_thread::yield();
+    }
+    const bool before = ran;
+    then(turns, rare);
+    return before;
+  }
+};
+
+TEST_F(RestTest, ADueTurnIsKeptForASeatThatComesBackSoon) {
+  EXPECT_FALSE(BusyGoesOnBefore(std::chrono::hours(1), [](Turns& turns, Turns::Seat& rare) {
+    turns.Enter(rare);
+    LayersOf pass(1, [] {});
+    turns.Advance(pass, rare);
+    turns.Leave(rare);
+  }));
+}
+
+TEST_F(RestTest, OthersGoOnWhereASeatStaysAway) {
+  EXPECT_TRUE(BusyGoesOnBefore(Duration::zero(), [](Turns& turns, Turns::Seat& rare) { turns.Leave(rare); }));
+}
+
 }  // namespace
 }  // namespace heed
