@@ -5,12 +5,10 @@
 #include <climits>
 #include <cmath>
 #include <fstream>
-#include <sstream>
 #include <string>
 #include <vector>
 
-#include "absl/strings/str_split.h"
-#include "absl/strings/string_view.h"
+#include "engine/base/cgroup.h"
 #include "engine/base/threads.h"
 
 namespace heed {
@@ -43,33 +41,13 @@ int QuotaV1(const std::string& folder) {
   return quota_file >> quota && period_file >> period ? RoundedUp(quota, period) : INT_MAX;
 }
 
-// The least quota of a cgroup and all above it. Inside a container the path may be the host's, of which only
-// the root is to be seen; folders that are not there set no quota.
-int LeastOnPath(const std::string& mount, std::string path, int (*quota)(const std::string&)) {
-  int least = INT_MAX;
-  for (;; path.resize(path.rfind('/'))) {
-    least = std::min(least, quota(mount + path));
-    if (path.find('/') == std::string::npos) return least;
-  }
-}
-
 }  // namespace
 
 int QuotaCpus(const std::string& root) {
+  const CgroupFolders groups = CgroupsOf(root, "cpu");
   int least = INT_MAX;
-  std::ifstream file(root + "/proc/self/cgroup");
-  for (std::string line; std::getline(file, line);) {  // "0::/a/b" is v2, "4:cpu,cpuacct:/a/b" v1
-    const std::vector<std::string> fields = absl::StrSplit(line, absl::MaxSplits(':', 2));
-    if (fields.size() != 3) continue;
-    const std::string path = fields[2] == "/" ? "" : fields[2], mounts = root + "/sys/fs/cgroup";
-    if (fields[1].empty()) {
-      least = std::min(
-          {least, LeastOnPath(mounts, path, QuotaV2), LeastOnPath(mounts + "/unified", path, QuotaV2)});
-    }
-    for (absl::string_view controller : absl::StrSplit(fields[1], ',')) {
-      if (controller == "cpu") least = std::min(least, LeastOnPath(mounts + "/" + fields[1], path, QuotaV1));
-    }
-  }
+  for (const std::string& folder : groups.v2) least = std::min(least, QuotaV2(folder));
+  for (const std::string& folder : groups.v1) least = std::min(least, QuotaV1(folder));
   return least;
 }
 

@@ -13,8 +13,8 @@
 namespace heed {
 
 absl::Status Validate(const BeamOptions& options) {
-  if (options.width < 0 || options.width > 16) {
-    return Invalid("beam.width: ", options.width, " is not in 0 .. 16");
+  if (options.width < 0 || options.width > kMaxBeams) {
+    return Invalid("beam.width: ", options.width, " is not in 0 .. ", kMaxBeams);
   }
   if (!(std::abs(options.length_penalty) <= 10)) {
     return Invalid("beam.length_penalty: ", options.length_penalty, " is not in -10 .. 10");

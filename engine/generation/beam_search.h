@@ -20,8 +20,10 @@
 
 namespace heed {
 
+inline constexpr int32_t kMaxBeams = 16;
+
 struct BeamOptions {
-  int32_t width = 0;          // 1 .. 16 hypotheses; 0: no beam search
+  int32_t width = 0;          // 1 .. kMaxBeams hypotheses; 0: no beam search
   double length_penalty = 0;  // -10 .. 10; above 0 long texts lose less
   int32_t results = 1;        // texts wanted, the best; at most width
 };

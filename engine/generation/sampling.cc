@@ -19,8 +19,6 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kLargest =
     std::numeric_limits<double>::max();  // what a tiny penalty makes of a logit is no more
-constexpr size_t kMaxBiases = 1024;
-constexpr int32_t kMaxTopLogprobs = 20;
 
 // A token that is not removed.
 struct Candidate {
@@ -202,7 +200,7 @@ absl::Status CheckNumber(std::string_view field, Float value, const Limits& limi
 }
 
 absl::Status CheckBias(const SamplingOptions& options, int64_t vocab_size) {
-  if (options.logit_bias.size() > kMaxBiases) {
+  if (std::ssize(options.logit_bias) > kMaxBiases) {
     return Invalid("sampling.logit_bias: ", options.logit_bias.size(), " entries are above ", kMaxBiases);
   }
   for (const auto& [id, bias] : options.logit_bias) {

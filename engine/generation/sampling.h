@@ -15,9 +15,12 @@
 
 namespace heed {
 
+inline constexpr int32_t kMaxTopLogprobs = 20;
+inline constexpr int32_t kMaxBiases = 1024;
+
 // Each default changes nothing. They act in this order.
 struct SamplingOptions {
-  std::vector<std::pair<int32_t, float>> logit_bias;  // added to the logit of an id
+  std::vector<std::pair<int32_t, float>> logit_bias;  // added to the logit of an id; at most kMaxBiases
   double repetition_penalty =
       1;  // > 0. Ids of the prompt or generated: a logit below 0 times it, any other divided by it
   double presence_penalty = 0;   // minus this once for each id generated before
@@ -30,7 +33,7 @@ struct SamplingOptions {
   double top_p = 1;          // [0, 1]; 1 = all
   double min_p = 0;          // [0, 1]
   uint64_t seed = 0;         // of the draw
-  int32_t top_logprobs = 0;  // how many alternatives to report, at most 20
+  int32_t top_logprobs = 0;  // how many alternatives to report, at most kMaxTopLogprobs
 };
 
 // Checks every number against its range, ids against the vocabulary; the message names the field as requests

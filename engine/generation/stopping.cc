@@ -8,9 +8,6 @@
 namespace heed {
 namespace {
 
-constexpr size_t kMaxStops = 16;
-constexpr size_t kMaxStopBytes = 256;
-
 // A stop string in a text: [begin, end).
 struct Match {
   size_t begin = 0, end = std::string::npos;
@@ -48,13 +45,13 @@ absl::Status Validate(const StopOptions& options, int64_t vocab_size) {
     if (id < 0 || id >= vocab_size)
       return Invalid("stopping.stop_tokens[", i, "]: ", id, " is not in [0, ", vocab_size, ")");
   }
-  if (options.stop_strings.size() > kMaxStops) {
+  if (std::ssize(options.stop_strings) > kMaxStops) {
     return Invalid("stopping.stop: ", options.stop_strings.size(), " strings are above ", kMaxStops);
   }
   for (size_t i = 0; i < options.stop_strings.size(); ++i) {
     const std::string& stop = options.stop_strings[i];
     if (stop.empty()) return Invalid("stopping.stop[", i, "] is empty");
-    if (stop.size() > kMaxStopBytes)
+    if (std::ssize(stop) > kMaxStopBytes)
       return Invalid("stopping.stop[", i, "]: ", stop.size(), " bytes are above ", kMaxStopBytes);
     if (!ValidUtf8(stop)) return Invalid("stopping.stop[", i, "] is not valid UTF-8");
   }

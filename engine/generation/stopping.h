@@ -11,6 +11,9 @@
 
 namespace heed {
 
+inline constexpr int32_t kMaxStops = 16;
+inline constexpr int32_t kMaxStopBytes = 256;  // of each
+
 struct StopOptions {
   int32_t max_tokens = 0;                 // at least 1
   std::vector<int32_t> stop_tokens;       // end the text beside the model's own end tokens

@@ -121,6 +121,11 @@ bool HasMicroKernel(DType a) {
 
 bool MicroKernelUsesTiles() { return Has(dnnl_cpu_isa_avx512_core_amx); }
 
+std::string MicroKernelLibrary() {
+  const dnnl_version_t* version = dnnl_version();
+  return Cat("oneDNN ", version->major, ".", version->minor, ".", version->patch);
+}
+
 std::string MicroKernelIsa() {
   switch (dnnl_get_effective_cpu_isa()) {
     case dnnl_cpu_isa_sse41:

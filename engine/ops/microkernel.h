@@ -19,6 +19,8 @@ bool MicroKernelUsesTiles();
 
 // The CPU's instruction sets that oneDNN uses, for logs and benches: "avx512_core_bf16".
 std::string MicroKernelIsa();
+// "oneDNN 3.7.1", as it was found at run time.
+std::string MicroKernelLibrary();
 
 class MicroKernel {
  public:

@@ -10,6 +10,8 @@ constexpr int32_t kBytes = 256;
 
 class BytesTokenizer : public Tokenizer {
  public:
+  BytesTokenizer() { MeasureTokens(); }
+
   absl::StatusOr<Encoding> Encode(std::string_view text, std::optional<std::string_view> pair,
                                   const EncodeOptions& options) const override {
     if (pair) return Invalid("tokenizer \"bytes\" has no form for pairs");

@@ -98,6 +98,7 @@ absl::Status PipelineTokenizer::Read(std::string_view text) {
   RETURN_IF_ERROR(vocabulary_.Finish(where("vocabulary")));
   ASSIGN_OR_RETURN(model_, NewTokenModel(model, where("model"), vocabulary_));
   ASSIGN_OR_RETURN(post_processor_, NewPostProcessor(post_processor, where("post_processor"), vocabulary_));
+  MeasureTokens();
   return absl::OkStatus();
 }
 

@@ -1,5 +1,7 @@
 #include "engine/text/tokenizer.h"
 
+#include <algorithm>
+
 #include "engine/base/file.h"
 #include "engine/base/json.h"
 #include "engine/base/status.h"
@@ -24,6 +26,11 @@ absl::StatusOr<bool> ConfigSaysBytes(const std::string& folder) {
 }
 
 }  // namespace
+
+void Tokenizer::MeasureTokens() {
+  for (int32_t id = 0; id < vocab_size(); ++id)
+    max_token_bytes_ = std::max(max_token_bytes_, std::ssize(TokenBytes(id)));
+}
 
 absl::StatusOr<std::unique_ptr<const Tokenizer>> LoadTokenizer(const std::string& folder) {
   const auto text = ReadFile(folder, kTokenizer, kMaxTokenizerBytes);

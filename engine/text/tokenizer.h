@@ -41,6 +41,15 @@ class Tokenizer {
   virtual int32_t vocab_size() const = 0;  // ids are below it
   // The id of a token spelled so; -1 if there is none. For single tokens such as "[MASK]".
   virtual int32_t TokenId(std::string_view token) const = 0;
+  // No TokenBytes() is longer.
+  int64_t max_token_bytes() const { return max_token_bytes_; }
+
+ protected:
+  // For who makes a tokenizer, once it is complete: tries all ids.
+  void MeasureTokens();
+
+ private:
+  int64_t max_token_bytes_ = 0;
 };
 
 // The folder's tokenizer.json, or bytes where config.json says "tokenizer": "bytes". nullptr: the folder has

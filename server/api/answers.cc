@@ -73,6 +73,7 @@ struct EventWriter {
     auto* out = message.mutable_finished();
     out->set_reason(ToMessage(finished.reason));
     *out->mutable_usage() = heed::ToMessage(finished.usage);
+    if (finished.stop_token) out->set_stop_token(*finished.stop_token);
     if (!finished.stop_string.empty()) out->set_stop_string(finished.stop_string);
     if (finished.score) out->set_score(*finished.score);
   }

@@ -2,8 +2,11 @@
 #ifndef HEED_SERVER_API_CONTEXT_H_
 #define HEED_SERVER_API_CONTEXT_H_
 
+#include <chrono>
+
 #include "heed/config/v1/config.pb.h"
 #include "server/edge.h"
+#include "server/jobs/answer_memory.h"
 #include "server/observation/metrics.h"
 #include "server/registry.h"
 
@@ -15,6 +18,9 @@ struct ApiContext {
   const Registry* registry;
   Metrics* metrics;
   const config::v1::ServerConfig* config;
+  AnswerMemory* answer_memory;
+  int threads;                                    // that compute
+  std::chrono::system_clock::time_point started;  // the server
 
   const config::v1::LimitsConfig& limits() const { return config->limits(); }
 };

@@ -1,16 +1,18 @@
-// One Generate: a stream of what happens to each sample of each input.
+// One Generate: a stream of what happens to each sample of each input. It holds its inputs, which know
+// nothing of it: events wake it, and it goes and fetches them.
 #ifndef HEED_SERVER_API_GENERATE_CALL_H_
 #define HEED_SERVER_API_GENERATE_CALL_H_
 
-#include <deque>
 #include <map>
 #include <memory>
-#include <mutex>
+#include <optional>
+#include <stop_token>
 #include <utility>
 
 #include "heed/v1/inference.pb.h"
 #include "server/api/context.h"
-#include "server/stream_buffer.h"
+#include "server/api/generate_events.h"
+#include "server/api/generate_inputs.h"
 #include "server/transport/stream_call.h"
 
 namespace heed {
@@ -21,34 +23,21 @@ class GenerateCall final : public StreamCall {
                const grpc::ByteBuffer* request);
 
  private:
-  class Jobs;
-
   absl::Status Open(const grpc::ByteBuffer& bytes) override;
   Next Take() override;
   void Abandon(bool at_deadline) override;
 
-  void Completed();  // all jobs have ended
-  std::optional<StreamEvent> TakeEvent();
-  void Measure(const StreamEvent& event);
-  void MeasureRest();
+  Next Tell(const StreamEvent& event);
+  void MeasureTaken(const StreamEvent& event);
 
   const ApiContext api_;
-  v1::GenerateRequest request_;  // this and the next three: from Open() on
+  std::stop_source client_gone_;
+
+  // From Open() on; then whoever takes.
+  std::shared_ptr<const v1::GenerateRequest> request_;
   const ServedModel* model_ = nullptr;
-  ModelMetrics* metrics_ = nullptr;
-  std::shared_ptr<StreamBuffer> events_;
-
-  // Errors are held back until something has started: if nothing does, the first is the call's own, and the
-  // only one told.
-  std::deque<StreamEvent> held_;
-  bool started_ = false;
-  absl::Status first_error_;
-  bool any_finished_ = false;
-
-  std::mutex mutex_;  // guards the rest
-  std::shared_ptr<Jobs> jobs_;
-  bool abandoned_ = false;
-  bool complete_ = false;
+  std::shared_ptr<GenerateInputs> inputs_;
+  std::optional<GenerateEvents> events_;
   std::map<std::pair<int, int>, Time> last_token_;  // of each input's sample that has one
 };
 

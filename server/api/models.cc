@@ -1,12 +1,13 @@
 #include "server/api/models.h"
 
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "server/api/answers.h"
 #include "server/api/inputs.h"
-
 #include "server/api/options.h"
 #include "server/error.h"
 #include "server/transport/unary_call.h"
@@ -137,6 +138,8 @@ absl::StatusOr<const ServedModel*> FindFor(std::string_view rpc, const v1::Targe
                  "target.model");
 }
 
+namespace {
+
 // The ids that mean something to the model.
 v1::SpecialTokens SpecialTokensOf(const ModelInfo& info) {
   v1::SpecialTokens out;
@@ -148,44 +151,97 @@ v1::SpecialTokens SpecialTokensOf(const ModelInfo& info) {
   return out;
 }
 
-void AddLimits(const ServedModel& model, const config::v1::LimitsConfig& limits, v1::ModelDescription* out) {
-  const ModelInfo& info = model.info();
-  out->set_max_tokens(info.max_tokens);
-  out->set_max_source_tokens(info.max_source_tokens);
-  const int64_t longest = std::min(MaxTokens(info, limits), MaxInputTokens(info, limits));
+// How much more a long sequence holds for each further token; an encoder-decoder's, whatever its source.
+int64_t GrowthPerToken(const Model& model, int64_t longest, int64_t source) {
   const int64_t half = longest / 2;
-  const int64_t grown = model.model().StateBytes(longest) - model.model().StateBytes(half);
-  out->set_state_bytes_per_token(grown / std::max<int64_t>(longest - half, 1));
-  out->set_state_limit_bytes(model.spec.scheduling.state_bytes);
-  AddCosts(model.model(), longest, out);
+  const int64_t grown = model.StateBytes(longest, source) - model.StateBytes(half, source);
+  return grown / std::max<int64_t>(longest - half, 1);
 }
 
-v1::ModelDescription Describe(const ServedModel& model, const config::v1::LimitsConfig& limits) {
+void AddLimits(const ServedModel& model, const config::v1::LimitsConfig& limits, v1::ModelDescription* out) {
   const ModelInfo& info = model.info();
+  const bool sourced = info.architecture == Architecture::kEncoderDecoder;
+  const int64_t longest = MaxTokens(info, limits), source = MaxInputTokens(info, limits);
+  out->set_max_tokens(info.max_tokens);
+  out->set_max_source_tokens(info.max_source_tokens);
+  out->set_state_bytes_per_token(GrowthPerToken(model.model(), longest, sourced ? source : 0));
+  out->set_state_limit_bytes(model.spec.scheduling.state_bytes);
+  AddCosts(model.model(), std::min(longest, source), out);
+}
+
+void AddDefaults(const ModelInfo& info, v1::ModelDescription* out) {
+  const auto rpcs = RpcsOf(info);
+  if (std::find(rpcs.begin(), rpcs.end(), "Generate") == rpcs.end()) return;
+  *out->mutable_default_sampling() = DefaultSampling(info);
+  *out->mutable_default_stopping() = DefaultStopping();
+}
+
+void AddWeights(const ServedModel& model, v1::ModelDescription* out) {
+  out->set_precision(ToMessage(model.info().precision));
+  out->set_weight_bytes(model.info().weight_bytes + model.info().embedding_bytes);
+  out->set_load_seconds(ToSeconds(model.load_time));
+  for (const FileDigest& file : model.loaded.files) {
+    auto* listed = out->add_weights_files();
+    listed->set_name(file.name);
+    listed->set_bytes(file.bytes);
+    listed->set_sha256(file.sha256);
+  }
+}
+
+// What it reads and answers.
+void AddInterface(const ServedModel& model, v1::ModelDescription* out) {
+  const ModelInfo& info = model.info();
+  for (v1::InputKind kind : KindsOf(model)) out->add_inputs(kind);
+  for (const std::string& rpc : RpcsOf(info)) out->add_rpcs(Cat("heed.v1.Inference.", rpc));
+  out->mutable_labels()->Add(info.labels.begin(), info.labels.end());
+  if (info.head == Head::kEmbedding) out->set_embedding_size(info.output_width);
+  *out->mutable_special_tokens() = SpecialTokensOf(info);
+  AddDefaults(info, out);
+}
+
+void AddShape(const ModelInfo& info, v1::ModelDescription* out) {
+  out->set_architecture(ToMessage(info.architecture));
+  for (absl::string_view type : absl::StrSplit(info.attention, '+')) out->add_attention(std::string(type));
+  out->set_head(ToMessage(info.head));
+  out->set_decode_class(ToMessage(info.decode));
+  out->set_width(info.width);
+  out->set_layers(info.layers);
+  out->set_parameters(info.parameters);
+  out->set_vocab_size(info.vocab_size);
+}
+
+// The entry of a name and version that Find() knows: another answer of it than "no such model".
+std::optional<Registry::Entry> EntryOf(const Registry& registry, std::string_view name) {
+  for (Registry::Entry& entry : registry.List()) {
+    if (name.empty() || entry.spec.name == name) return std::move(entry);
+  }
+  return std::nullopt;
+}
+
+v1::ModelDescription Describe(const Registry::Entry& entry, const config::v1::LimitsConfig& limits) {
   v1::ModelDescription out;
-  out.set_model(model.spec.name);
-  out.set_version(model.spec.version);
-  out.set_state(v1::MODEL_STATE_READY);
-  out.set_description(model.loaded.description);
-  out.set_architecture(ToMessage(info.architecture));
-  for (absl::string_view type : absl::StrSplit(info.attention, '+')) out.add_attention(std::string(type));
-  out.set_head(ToMessage(info.head));
-  out.set_decode_class(ToMessage(info.decode));
-  out.set_width(info.width);
-  out.set_layers(info.layers);
-  out.set_parameters(info.parameters);
-  out.set_vocab_size(info.vocab_size);
-  for (v1::InputKind kind : KindsOf(model)) out.add_inputs(kind);
-  for (const std::string& rpc : RpcsOf(info)) out.add_rpcs(Cat("heed.v1.Inference.", rpc));
-  out.mutable_labels()->Add(info.labels.begin(), info.labels.end());
-  if (info.head == Head::kEmbedding) out.set_embedding_size(info.output_width);
-  out.set_precision(ToMessage(info.precision));
-  out.set_weight_bytes(info.weight_bytes + info.embedding_bytes);
-  out.set_load_seconds(ToSeconds(model.load_time));
-  *out.mutable_special_tokens() = SpecialTokensOf(info);
-  AddLimits(model, limits, &out);
+  out.set_model(entry.spec.name);
+  out.set_version(entry.spec.version);
+  out.set_state(ToMessage(entry.state));
+  if (!entry.error.ok()) *out.mutable_error() = ToError(entry.error);
+  if (entry.model == nullptr) return out;
+  out.set_description(entry.model->loaded.description);
+  AddShape(entry.model->info(), &out);
+  AddInterface(*entry.model, &out);
+  AddWeights(*entry.model, &out);
+  AddLimits(*entry.model, limits, &out);
   return out;
 }
+
+absl::StatusOr<v1::ModelDescription> Describe(const v1::DescribeModelRequest& request,
+                                              const ApiContext& api) {
+  const absl::Status found = api.registry->Find(request.model(), request.version()).status();
+  if (!found.ok() && !absl::IsUnavailable(found) && !absl::IsFailedPrecondition(found))
+    return AtField(found, "model");
+  return Describe(*EntryOf(*api.registry, request.model()), api.limits());
+}
+
+}  // namespace
 
 v1::ModelSummary Summary(const Registry::Entry& entry) {
   v1::ModelSummary out;
@@ -212,9 +268,8 @@ grpc::ServerUnaryReactor* ModelsService::DescribeModel(grpc::CallbackServerConte
                                                        grpc::ByteBuffer* response) {
   return UnaryCall<v1::DescribeModelRequest, v1::ModelDescription>::Start(
       api_.edge, kDescribeModel, context, request, response, [this](auto call) {
-        auto model = api_.registry->Find(call->request().model(), call->request().version());
-        if (!model.ok()) return call->Fail(NotFound(model.status(), "model"));
-        call->Answer(Describe(**model, api_.limits()));
+        const auto description = Describe(call->request(), api_);
+        description.ok() ? call->Answer(*description) : call->Fail(description.status());
       });
 }
 

@@ -20,8 +20,6 @@ std::vector<std::string> RpcsOf(const ModelInfo& info);
 absl::StatusOr<const ServedModel*> FindFor(std::string_view rpc, const v1::Target& target,
                                            const Registry& registry);
 
-v1::ModelDescription Describe(const ServedModel& model, const config::v1::LimitsConfig& limits);
-
 v1::ModelSummary Summary(const Registry::Entry& entry);
 
 class ModelsService final : public v1::Models::WithRawCallbackMethod_ListModels<

@@ -10,9 +10,7 @@
 namespace heed {
 namespace {
 
-constexpr int64_t kDefaultNewTokens = 256;
-constexpr int32_t kMostTopLogprobs = 20;
-constexpr int32_t kMostBeams = 16;
+constexpr int32_t kDefaultNewTokens = 256;
 
 absl::Status CheckRange(int64_t value, int64_t least, int64_t most, std::string_view field) {
   if (value >= least && value <= most) return absl::OkStatus();
@@ -32,19 +30,20 @@ uint64_t RandomSeed() {
   return (uint64_t{device()} << 32) | device();
 }
 
-SamplingOptions ToSampling(const v1::GenerateRequest& request) {
-  const v1::SamplingOptions& asked = request.sampling();
+SamplingOptions ToSampling(const v1::GenerateRequest& request, const ModelInfo& info) {
+  v1::SamplingOptions asked = DefaultSampling(info);
+  asked.MergeFrom(request.sampling());
   SamplingOptions options;
   options.logit_bias.assign(asked.logit_bias().begin(), asked.logit_bias().end());
   std::sort(options.logit_bias.begin(), options.logit_bias.end());  // a map has no order
-  if (asked.has_repetition_penalty()) options.repetition_penalty = asked.repetition_penalty();
-  if (asked.has_presence_penalty()) options.presence_penalty = asked.presence_penalty();
-  if (asked.has_frequency_penalty()) options.frequency_penalty = asked.frequency_penalty();
-  if (asked.has_temperature()) options.temperature = asked.temperature();
-  if (asked.has_top_k()) options.top_k = asked.top_k();
-  if (asked.has_typical_p()) options.typical_p = asked.typical_p();
-  if (asked.has_top_p()) options.top_p = asked.top_p();
-  if (asked.has_min_p()) options.min_p = asked.min_p();
+  options.repetition_penalty = asked.repetition_penalty();
+  options.presence_penalty = asked.presence_penalty();
+  options.frequency_penalty = asked.frequency_penalty();
+  options.temperature = asked.temperature();
+  options.top_k = asked.top_k() == info.vocab_size ? 0 : asked.top_k();  // 0 looks at no rank
+  options.typical_p = asked.typical_p();
+  options.top_p = asked.top_p();
+  options.min_p = asked.min_p();
   options.min_tokens = request.stopping().min_tokens();
   options.seed = asked.has_seed() ? asked.seed() : RandomSeed();
   options.top_logprobs = request.details().top_logprobs();
@@ -86,7 +85,7 @@ std::string ExcludedByBeam(const v1::GenerateRequest& request) {
 
 absl::Status CheckLogprobs(bool logprobs, int32_t top_logprobs, std::string_view message) {
   const std::string field = Cat(message, ".top_logprobs");
-  RETURN_IF_ERROR(CheckRange(top_logprobs, 0, kMostTopLogprobs, field));
+  RETURN_IF_ERROR(CheckRange(top_logprobs, 0, kMaxTopLogprobs, field));
   if (logprobs || top_logprobs == 0) return absl::OkStatus();
   return AtField(
       Invalid("the value is ", top_logprobs, ", and ", message, ".logprobs is not set, which it needs"),
@@ -95,23 +94,52 @@ absl::Status CheckLogprobs(bool logprobs, int32_t top_logprobs, std::string_view
 
 }  // namespace
 
-absl::StatusOr<ClassifyOptions> ToOptions(const v1::ClassifyOptions& options) {
+v1::SamplingOptions DefaultSampling(const ModelInfo& info) {
+  const SamplingOptions nothing;  // is changed by these
+  v1::SamplingOptions options;
+  options.set_repetition_penalty(nothing.repetition_penalty);
+  options.set_presence_penalty(nothing.presence_penalty);
+  options.set_frequency_penalty(nothing.frequency_penalty);
+  options.set_temperature(nothing.temperature);
+  options.set_top_k(static_cast<int32_t>(info.vocab_size));
+  options.set_typical_p(nothing.typical_p);
+  options.set_top_p(nothing.top_p);
+  options.set_min_p(nothing.min_p);
+  options.set_samples(1);
+  return options;
+}
+
+v1::StoppingOptions DefaultStopping() {
+  v1::StoppingOptions options;
+  options.set_max_tokens(kDefaultNewTokens);
+  return options;
+}
+
+absl::StatusOr<ClassifyOptions> ToOptions(const v1::ClassifyOptions& options, const ModelInfo& info) {
   ClassifyOptions result{.top = options.top(),
                          .raw_scores = options.raw_scores(),
                          .threshold = options.threshold(),
                          .all_tokens = options.all_tokens()};
   if (absl::Status status = Validate(result); !status.ok()) return AtField(status, "options");
+  const bool of_tokens = info.head == Head::kTokenClassification;
+  if (result.all_tokens && !of_tokens)
+    return AtField(Invalid("the model classifies whole inputs, not their tokens"), "options.all_tokens");
+  if (result.top > 0 && of_tokens) {
+    return AtField(Invalid("the value is ", result.top, ", and the model's spans have one label each"),
+                   "options.top");
+  }
   return result;
 }
 
 absl::StatusOr<EmbedOptions> ToOptions(const v1::EmbedOptions& options) {
+  using Normalize = EmbedOptions::Normalize;
   switch (options.normalize()) {
     case v1::EmbedOptions::NORMALIZE_UNSPECIFIED:
-      return EmbedOptions{.normalize = EmbedOptions::Normalize::kModel};
+      return EmbedOptions{.normalize = Normalize::kModel};
     case v1::EmbedOptions::NORMALIZE_YES:
-      return EmbedOptions{.normalize = EmbedOptions::Normalize::kYes};
+      return EmbedOptions{.normalize = Normalize::kYes};
     case v1::EmbedOptions::NORMALIZE_NO:
-      return EmbedOptions{.normalize = EmbedOptions::Normalize::kNo};
+      return EmbedOptions{.normalize = Normalize::kNo};
     default:
       return AtField(Invalid("the value is ", static_cast<int>(options.normalize()),
                              ", it must be NORMALIZE_UNSPECIFIED, NORMALIZE_YES or NORMALIZE_NO"),
@@ -125,7 +153,7 @@ absl::StatusOr<ScoreOptions> ToOptions(const v1::ScoreOptions& options) {
 }
 
 absl::StatusOr<FillOptions> ToOptions(const v1::FillOptions& options) {
-  RETURN_IF_ERROR(CheckRange(options.top(), 0, 100, "options.top"));
+  RETURN_IF_ERROR(CheckRange(options.top(), 0, kMaxFillTop, "options.top"));
   FillOptions result{.positions = {options.positions().begin(), options.positions().end()}};
   if (options.top() > 0) result.top = options.top();
   std::sort(result.positions.begin(), result.positions.end());
@@ -139,7 +167,7 @@ absl::StatusOr<BeamOptions> ToBeam(const v1::GenerateRequest& request) {
   const v1::BeamOptions& asked = request.beam();
   BeamOptions options{.width = asked.width(), .length_penalty = asked.length_penalty()};
   if (asked.has_results()) options.results = asked.results();
-  RETURN_IF_ERROR(CheckRange(options.width, 1, kMostBeams, "beam.width"));
+  RETURN_IF_ERROR(CheckRange(options.width, 1, kMaxBeams, "beam.width"));
   RETURN_IF_ERROR(AtItsField(Validate(options)));
   if (const std::string field = ExcludedByBeam(request); !field.empty())
     return AtField(Invalid("it is not possible with beam search"), field);
@@ -148,9 +176,8 @@ absl::StatusOr<BeamOptions> ToBeam(const v1::GenerateRequest& request) {
 
 absl::StatusOr<GenerateOptions> ToOptions(const v1::GenerateRequest& request, const ModelInfo& info,
                                           const config::v1::LimitsConfig& limits) {
-  GenerateOptions options{.sampling = ToSampling(request),
-                          .stopping = ToStopping(request.stopping()),
-                          .samples = request.sampling().has_samples() ? request.sampling().samples() : 1};
+  GenerateOptions options{.sampling = ToSampling(request, info), .stopping = ToStopping(request.stopping())};
+  if (request.sampling().has_samples()) options.samples = request.sampling().samples();
   RETURN_IF_ERROR(CheckRange(options.samples, 1, limits.samples(), "sampling.samples"));
   RETURN_IF_ERROR(CheckLogprobs(request.details().logprobs(), request.details().top_logprobs(), "details"));
   RETURN_IF_ERROR(CheckSampling(request.sampling(), options.sampling, info));
@@ -167,7 +194,7 @@ absl::StatusOr<int32_t> MaxNewTokens(int64_t asked, int64_t prompt, int64_t long
     return Error(ErrorReason::kInputTooLong, "the prompt has ", prompt, " tokens and max_tokens is ", asked,
                  ", together at most ", longest, " are possible");
   }
-  return static_cast<int32_t>(asked > 0 ? asked : std::min(left, kDefaultNewTokens));
+  return static_cast<int32_t>(asked > 0 ? asked : std::min<int64_t>(left, kDefaultNewTokens));
 }
 
 absl::Status CheckCount(int64_t inputs, int64_t most) {

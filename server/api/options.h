@@ -18,10 +18,16 @@
 
 namespace heed {
 
-absl::StatusOr<ClassifyOptions> ToOptions(const v1::ClassifyOptions& options);
+// What is asked and has no effect is refused.
+absl::StatusOr<ClassifyOptions> ToOptions(const v1::ClassifyOptions& options, const ModelInfo& info);
 absl::StatusOr<EmbedOptions> ToOptions(const v1::EmbedOptions& options);
 absl::StatusOr<ScoreOptions> ToOptions(const v1::ScoreOptions& options);
 absl::StatusOr<FillOptions> ToOptions(const v1::FillOptions& options);
+
+// What Generate does where a request says nothing. The seed is open: each request draws one.
+v1::SamplingOptions DefaultSampling(const ModelInfo& info);
+// max_tokens: or what the model's length leaves.
+v1::StoppingOptions DefaultStopping();
 
 // Options of a Generate that searches with beams. What excludes a search is refused.
 absl::StatusOr<BeamOptions> ToBeam(const v1::GenerateRequest& request);

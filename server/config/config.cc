@@ -1,6 +1,7 @@
 #include "server/config/config.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <set>
@@ -9,6 +10,7 @@
 #include "absl/strings/numbers.h"
 #include "engine/base/file.h"
 #include "engine/base/status.h"
+#include "engine/weights/weights.h"
 #include "google/protobuf/io/tokenizer.h"
 #include "google/protobuf/text_format.h"
 
@@ -46,13 +48,19 @@ double NumberOf(const Message& message, const FieldDescriptor* field) {
   }
 }
 
+// Whole numbers with all their digits.
+std::string Readable(double number) {
+  if (!(std::abs(number) < 1e15) || std::trunc(number) != number) return Cat(number);  // NaN too
+  return Cat(static_cast<int64_t>(number));
+}
+
 absl::Status CheckNumber(const Message& message, const FieldDescriptor* field, const std::string& name) {
   const auto& options = field->options();
   const double value = NumberOf(message, field);
   const double least = options.GetExtension(config::v1::at_least),
                most = options.GetExtension(config::v1::at_most);
   if (value >= least && value <= most) return absl::OkStatus();  // false for NaN
-  return Invalid(name, " is ", value, ", it must be ", least, " to ", most);
+  return Invalid(name, " is ", Readable(value), ", it must be ", Readable(least), " to ", Readable(most));
 }
 
 // Every number of the message and of those within it.
@@ -71,6 +79,24 @@ absl::Status CheckNumbers(const Message& message, const std::string& prefix) {
       RETURN_IF_ERROR(
           CheckNumbers(reflection->GetRepeatedMessage(message, field, k), Cat(name, "[", k, "].")));
     }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckBuckets(const config::v1::MetricsConfig& config) {
+  constexpr int kMostBuckets = 64;
+  const std::string name = "metrics.duration_buckets";
+  if (config.duration_buckets_size() > kMostBuckets) {
+    return Invalid(name, " has ", config.duration_buckets_size(), " bounds, at most ", kMostBuckets,
+                   " are possible");
+  }
+  double last = 0;
+  for (const double bound : config.duration_buckets()) {
+    if (!(bound > last && std::isfinite(bound))) {  // NaN neither
+      return Invalid(name, " has ", Readable(bound), " after ", Readable(last),
+                     ", bounds must be finite, ascending and above 0");
+    }
+    last = bound;
   }
   return absl::OkStatus();
 }
@@ -107,6 +133,31 @@ absl::StatusOr<std::vector<fs::path>> ModelFolders(const std::string& folder) {
   return found;
 }
 
+// Of a model's weights, which are mapped beside what sequences need; 0 where there are none yet.
+int64_t WeightBytes(const std::string& folder) {
+  int64_t bytes = 0;
+  const auto files = WeightFiles(folder);
+  if (!files.ok()) return 0;  // loading says why
+  for (const std::string& file : *files) {
+    std::error_code error;
+    const uintmax_t size = fs::file_size(fs::path(folder) / file, error);
+    if (!error) bytes += static_cast<int64_t>(size);
+  }
+  return bytes;
+}
+
+// Gives the models that leave their state's memory open equal shares of half of what is free.
+void ShareMemory(int64_t free, config::v1::ServerConfig& config) {
+  constexpr int64_t kLeast = int64_t{64} << 20, kMost = int64_t{1} << 40;
+  std::vector<config::v1::SchedulingConfig*> open;
+  for (auto& model : *config.mutable_models()) {
+    free -= std::min(free, WeightBytes(model.folder()));
+    if (model.scheduling().state_bytes() == 0) open.push_back(model.mutable_scheduling());
+  }
+  for (auto* scheduling : open)
+    scheduling->set_state_bytes(std::clamp(free / 2 / std::ssize(open), kLeast, kMost));
+}
+
 Precision ToPrecision(config::v1::Precision precision) {
   switch (precision) {
     case config::v1::PRECISION_F32:
@@ -126,7 +177,7 @@ SchedulerOptions ToOptions(const config::v1::SchedulingConfig& config) {
   options.max_prefill_tokens = config.max_prefill_tokens();
   options.max_batch_jobs = config.max_running();
   options.max_queued_jobs = config.max_queued();
-  if (config.state_bytes() > 0) options.state_bytes = config.state_bytes();
+  options.state_bytes = config.state_bytes();
   options.max_wait = ToDuration(config.max_wait_seconds());
   return options;
 }
@@ -154,6 +205,7 @@ absl::Status CheckConfig(const config::v1::ServerConfig& config) {
   RETURN_IF_ERROR(CheckAddress(config.address(), "address"));
   if (!config.metrics_address().empty())
     RETURN_IF_ERROR(CheckAddress(config.metrics_address(), "metrics_address"));
+  RETURN_IF_ERROR(CheckBuckets(config.metrics()));
   std::set<std::string> names;
   for (int i = 0; i < config.models_size(); ++i) {
     RETURN_IF_ERROR(CheckModel(config.models(i), Cat("models[", i, "]")));
@@ -176,7 +228,7 @@ std::string ShippedModels() {
   return "";
 }
 
-absl::StatusOr<config::v1::ServerConfig> WithModels(config::v1::ServerConfig config) {
+absl::StatusOr<config::v1::ServerConfig> WithModels(config::v1::ServerConfig config, int64_t free_memory) {
   if (config.models_folder().empty() && config.models().empty()) config.set_models_folder(ShippedModels());
   std::set<std::string> named;
   for (const auto& model : config.models()) named.insert(model.name());
@@ -199,6 +251,7 @@ absl::StatusOr<config::v1::ServerConfig> WithModels(config::v1::ServerConfig con
     return absl::NotFoundError(Cat("no models: `models` is empty, and no folder of '", config.models_folder(),
                                    "' holds a config.json"));
   }
+  ShareMemory(free_memory, config);
   return config;
 }
 

@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "engine/base/free_memory.h"
 #include "heed/config/v1/config.pb.h"
 #include "server/registry.h"
 
@@ -22,8 +23,10 @@ absl::StatusOr<config::v1::ServerConfig> ReadConfig(const std::string& path);
 absl::Status CheckConfig(const config::v1::ServerConfig& config);
 
 // Adds the models of `models_folder` (of the shipped models, if the config names none at all) to `models`,
-// and to each model what it leaves to the server (precision, scheduling).
-absl::StatusOr<config::v1::ServerConfig> WithModels(config::v1::ServerConfig config);
+// and to each model what it leaves to the server: precision, scheduling, and as the memory of its sequences
+// an equal share of half of what is free beside all weights, 64 MiB to 1 TiB.
+absl::StatusOr<config::v1::ServerConfig> WithModels(config::v1::ServerConfig config,
+                                                    int64_t free_memory = FreeMemory());
 
 // Where the shipped models lie: $HEED_MODELS, `models` of the source tree this program was built in, or
 // /usr/share/heed/models; the first that exists, empty if none does.

@@ -32,7 +32,8 @@ class FillJob : public AnsweringJob<Filled> {
 };
 
 absl::Status Validate(const FillOptions& options, int64_t rows) {
-  if (options.top < 1 || options.top > 100) return Invalid("top is ", options.top, ", possible are 1 to 100");
+  if (options.top < 1 || options.top > kMaxFillTop)
+    return Invalid("top is ", options.top, ", possible are 1 to ", kMaxFillTop);
   int32_t previous = -1;
   for (int32_t position : options.positions) {
     if (position <= previous) return Invalid("positions are not ascending: ", position, " after ", previous);

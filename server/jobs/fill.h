@@ -13,8 +13,10 @@
 
 namespace heed {
 
+inline constexpr int32_t kMaxFillTop = 100;
+
 struct FillOptions {
-  int32_t top = 5;                 // tokens a position, 1 .. 100
+  int32_t top = 5;                 // tokens a position, 1 .. kMaxFillTop
   std::vector<int32_t> positions;  // of the input, ascending; empty: where the model's mask token stands
 };
 

@@ -3,27 +3,26 @@
 #include <algorithm>
 #include <utility>
 
+#include "engine/base/status.h"
 #include "server/error.h"
 
 namespace heed {
 
-InputJobs::InputJobs(Edge* edge, const ServedModel* model, int count)
-    : edge_(edge),
-      model_(model),
-      count_(count),
-      window_(std::max(1, model_->spec.scheduling.max_queued_jobs / 2)),
-      jobs_(count) {}
+InputJobs::InputJobs(const RequestTerms& terms)
+    : reserved_(std::make_shared<ReservedAnswer>(terms.memory)),
+      terms_(terms),
+      window_(std::max(1, terms.model->spec.scheduling.max_queued_jobs / 2)),
+      jobs_(terms.inputs) {}
 
 void InputJobs::Start() { SubmitMore(); }
 
 void InputJobs::SubmitMore() {
   while (const std::optional<int> i = TakeNext()) {
-    absl::Status status = Submit(*i);
+    const absl::Status status = Submit(*i);
     if (status.ok()) continue;
-    if (absl::IsResourceExhausted(status) && PutBack(*i)) return;
-    if (absl::IsResourceExhausted(status)) {
-      metrics_->Shed("queue_full");
-      full_ = status = RetryAfter(status, model_->scheduler->expected_wait());
+    if (ReasonOf(status) == ErrorReason::kQueueFull) {
+      if (PutBack(*i)) return;
+      Stop(status);
     }
     Refused(*i, status);
     Ended(*i);
@@ -32,7 +31,7 @@ void InputJobs::SubmitMore() {
 
 std::optional<int> InputJobs::TakeNext() {
   std::lock_guard lock(mutex_);
-  if (next_ == count_ || outstanding_ == window_) {
+  if (next_ == terms_.inputs || outstanding_ == window_) {
     submitting_ = false;
     return std::nullopt;
   }
@@ -41,19 +40,36 @@ std::optional<int> InputJobs::TakeNext() {
 }
 
 absl::Status InputJobs::Submit(int i) {
-  RETURN_IF_ERROR(full_);
-  if (cancelled()) return Error(ErrorReason::kClientCancelled, "the client has gone");
-  if (model_->scheduler->full()) {  // before the work of making a job
-    return Error(ErrorReason::kQueueFull, "the queue of '", model_->spec.name, "' is full, it holds ",
-                 model_->spec.scheduling.max_queued_jobs);
-  }
-  ASSIGN_OR_RETURN(std::shared_ptr<Job> job, Make(i));
+  RETURN_IF_ERROR(MayGoOn());
+  if (terms_.model->scheduler->full()) return Full();  // before the work of making a job
+  ASSIGN_OR_RETURN(std::shared_ptr<Job> job, MadeOnce(i));
+  if (!MayGoOn().ok()) job->Cancel();  // whoever stopped this may not have seen the job
+  const absl::Status status = terms_.model->scheduler->Submit(std::move(job), /*final=*/false);
+  return absl::IsResourceExhausted(status) ? Full() : status;
+}
+
+absl::Status InputJobs::MayGoOn() const {
+  if (edge().clock().Now() >= terms_.urgency.deadline)
+    return Error(ErrorReason::kDeadlineExceeded, "the deadline has passed");
+  std::lock_guard lock(mutex_);
+  return stopped_;
+}
+
+absl::StatusOr<std::shared_ptr<Job>> InputJobs::MadeOnce(int i) {
   {
     std::lock_guard lock(mutex_);
-    jobs_[i] = job;
+    if (jobs_[i]) return jobs_[i];  // it was put back
   }
-  if (cancelled()) job->Cancel();
-  return model_->scheduler->Submit(std::move(job), /*final=*/false);
+  ASSIGN_OR_RETURN(std::shared_ptr<Job> job, Make(i));
+  std::lock_guard lock(mutex_);
+  return jobs_[i] = std::move(job);
+}
+
+absl::Status InputJobs::Full() const {
+  const ServedModel& model = *terms_.model;
+  return RetryAfter(Error(ErrorReason::kQueueFull, "the queue of '", model.spec.name, "' is full, it holds ",
+                          model.spec.scheduling.max_queued_jobs),
+                    model.scheduler->expected_wait());
 }
 
 // Waits for the request's other jobs, if there are any.
@@ -73,19 +89,20 @@ void InputJobs::Ended(int i) {
     std::lock_guard lock(mutex_);
     job = std::move(jobs_[i]);
     --outstanding_;
-    complete = ++ended_ == count_;
-    more = !submitting_ && next_ < count_;
+    complete = ++ended_ == terms_.inputs;
+    more = !submitting_ && next_ < terms_.inputs;
     if (more) submitting_ = true;
   }
-  if (complete) edge_->answers().Run([self = shared_from_this()] { self->Complete(); });
-  if (more) edge_->intake().Run([self = shared_from_this()] { self->SubmitMore(); });
+  if (complete) Complete();
+  if (more) edge().intake().Run([self = shared_from_this()] { self->SubmitMore(); });
 }
 
-void InputJobs::Cancel() {
+void InputJobs::Stop(const absl::Status& why) {
   std::vector<std::shared_ptr<Job>> jobs;
   {
     std::lock_guard lock(mutex_);
-    cancelled_ = true;
+    if (!stopped_.ok()) return;
+    stopped_ = why;
     jobs = jobs_;
   }
   for (const auto& job : jobs) {
@@ -93,9 +110,20 @@ void InputJobs::Cancel() {
   }
 }
 
-bool InputJobs::cancelled() const {
+absl::Status InputJobs::Reserve(int64_t bytes) {
+  const absl::Status status = reserved_->Add(bytes);
+  if (status.ok()) return status;
+  {
+    std::lock_guard lock(mutex_);
+    refusal_ = status;
+  }
+  Stop(status);
+  return status;
+}
+
+absl::Status InputJobs::refusal() const {
   std::lock_guard lock(mutex_);
-  return cancelled_;
+  return refusal_;
 }
 
 }  // namespace heed

@@ -68,8 +68,8 @@ absl::StatusOr<std::shared_ptr<Job>> NewScoreJob(JobInput input, int64_t context
     return Error(ErrorReason::kInputEmpty, "the continuation has no tokens");
   if (tokens < 2)
     return Error(ErrorReason::kInputEmpty, "there is nothing to score: the first token of all has no score");
-  if (options.top_logprobs < 0 || options.top_logprobs > 20) {
-    return Invalid("top_logprobs is ", options.top_logprobs, ", possible are 0 to 20");
+  if (options.top_logprobs < 0 || options.top_logprobs > kMaxTopLogprobs) {
+    return Invalid("top_logprobs is ", options.top_logprobs, ", possible are 0 to ", kMaxTopLogprobs);
   }
   std::vector<int32_t> wanted = RowsBefore(context, tokens);
   std::vector<int32_t> targets(input.ids.end() - std::ssize(wanted), input.ids.end());

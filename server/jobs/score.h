@@ -14,7 +14,7 @@
 namespace heed {
 
 struct ScoreOptions {
-  int32_t top_logprobs = 0;  // also the n likeliest tokens in each place, at most 20
+  int32_t top_logprobs = 0;  // also the n likeliest tokens in each place, at most kMaxTopLogprobs
 };
 
 struct Scored {

@@ -122,11 +122,18 @@ struct Server::State {
   const config::v1::ServerConfig config;
   const ModelLoader load;
   Metrics metrics;
+  AnswerMemory answer_memory{config.limits().answer_bytes(), config.limits().answers_bytes()};
   Threads threads;
   Turns turns;
   Registry registry;
   Edge edge;
-  const ApiContext api{&edge, &registry, &metrics, &config};
+  const ApiContext api{.edge = &edge,
+                       .registry = &registry,
+                       .metrics = &metrics,
+                       .config = &config,
+                       .answer_memory = &answer_memory,
+                       .threads = threads.count(),
+                       .started = std::chrono::system_clock::now()};
   HealthService health{&edge, config.limits().health_watches()};
   InferenceService inference{api};
   ModelsService models{api};

@@ -1,0 +1,33 @@
+// Closed forms of what an input may be answered with at the most: what its job keeps, the message that is
+// made of it, and the message's bytes on the wire. They bound what is allocated, so they are a little more.
+#ifndef HEED_SERVER_API_ANSWER_BYTES_H_
+#define HEED_SERVER_API_ANSWER_BYTES_H_
+
+#include <cstdint>
+
+#include "engine/models/model.h"
+#include "heed/v1/inference.pb.h"
+#include "server/jobs/classify.h"
+#include "server/jobs/embed.h"
+#include "server/jobs/fill.h"
+#include "server/jobs/score.h"
+
+namespace heed {
+
+int64_t ClassificationBytes(const ClassifyOptions& options, const ModelInfo& info);
+// Classes of so many tokens.
+int64_t SpansBytes(const ClassifyOptions& options, const ModelInfo& info, int64_t tokens);
+int64_t EmbeddingBytes(const EmbedOptions& options, const ModelInfo& info);
+
+// `token_bytes`: Tokenizer::max_token_bytes().
+int64_t ScoredBytes(const v1::ScoreOptions& options, int64_t tokens, int64_t token_bytes);
+int64_t FilledBytes(const FillOptions& options, int64_t positions, int64_t token_bytes);
+
+// A token of a stream, from its making until its event has gone.
+int64_t StreamedTokenBytes(const v1::GenerateDetails& details, int64_t token_bytes);
+// What a sample of a stream takes beside its tokens.
+int64_t StreamedSampleBytes();
+
+}  // namespace heed
+
+#endif  // HEED_SERVER_API_ANSWER_BYTES_H_

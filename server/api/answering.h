@@ -1,0 +1,164 @@
+// A unary call of many inputs: each is read, becomes a job, and its answer a message, on the edge's answer
+// threads; when the last has its own, the response is written. A method says how an input is read and what
+// its job gives.
+//
+// The call is held by this, this by its jobs; the call itself holds the memory that was reserved.
+#ifndef HEED_SERVER_API_ANSWERING_H_
+#define HEED_SERVER_API_ANSWERING_H_
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "engine/base/status.h"
+#include "server/api/answers.h"
+#include "server/api/context.h"
+#include "server/api/inputs.h"
+#include "server/error.h"
+#include "server/jobs/input_jobs.h"
+#include "server/jobs/reading.h"
+#include "server/transport/unary_call.h"
+
+namespace heed {
+
+template <typename Request, typename Response>
+class Answering : public InputJobs {
+ public:
+  using Call = UnaryCall<Request, Response>;
+  using Value = std::decay_t<decltype(std::declval<Response>().results(0).value())>;
+
+  Answering(const ApiContext& api, std::shared_ptr<Call> call, const ServedModel* model)
+      : InputJobs(
+            {.edge = api.edge,
+             .model = model,
+             .memory = api.answer_memory,
+             .inputs = call->request().inputs_size(),
+             .urgency = {.priority = call->request().target().priority(), .deadline = call->deadline()}}),
+        metrics_(api.metrics->ForModel(model->spec, model->info())),
+        reader_(model, metrics_, &api.edge->clock(), api.limits(), call->request().text(),
+                MaxInputTokens(model->info(), api.limits())),
+        send_bytes_(api.config->transport().send_bytes()),
+        call_(std::move(call)),
+        results_(call_->request().inputs_size(), absl::UnknownError("")) {}
+
+  // From here on it lives by itself.
+  void Begin() {
+    call_->WhenCancelled([weak = weak_from_this(), reserved = reserved_] {
+      if (auto jobs = weak.lock()) jobs->Stop(Error(ErrorReason::kClientCancelled, "the client has gone"));
+    });
+    Start();
+  }
+
+ protected:
+  const Request& request() const { return call_->request(); }
+  const InputReader& reader() const { return reader_; }
+  ModelMetrics* metrics() const { return metrics_; }
+  const ModelInfo& info() const { return model().info(); }
+  // The longest that a token's bytes are.
+  int64_t token_bytes() const { return model().tokenizer() ? model().tokenizer()->max_token_bytes() : 0; }
+
+  JobInput ToJob(std::vector<int32_t> ids) const {
+    return {.model = &model().model(), .ids = std::move(ids), .urgency = urgency()};
+  }
+  static std::string Where(int i) { return Cat("inputs[", i, "]"); }
+  // What a factory of jobs refuses is the input's fault.
+  static absl::StatusOr<std::shared_ptr<Job>> AtInput(absl::StatusOr<std::shared_ptr<Job>> job, int i) {
+    return job.ok() ? std::move(job) : AtField(job.status(), Where(i));
+  }
+
+  // Takes what the i-th job gives, of which `convert` makes the message.
+  template <typename Result, typename Convert>
+  typename AnsweringJob<Result>::Done Into(int i, Convert convert) {
+    return [self = Self(), i, convert](absl::StatusOr<std::shared_ptr<AnsweringJob<Result>>> job) {
+      if (!job.ok()) return self->Put(i, job.status());
+      self->edge().answers().Run([self, i, convert, job = *std::move(job)] {
+        const Result result = job->Answer();
+        self->metrics_->Spent(result.usage);
+        self->Put(i, convert(result));
+      });
+    };
+  }
+  template <typename Result>
+  typename AnsweringJob<Result>::Done Into(int i) {
+    return Into<Result>(i, [](const Result& result) { return ToMessage(result); });
+  }
+
+ private:
+  std::shared_ptr<Answering> Self() { return std::static_pointer_cast<Answering>(shared_from_this()); }
+
+  void Put(int i, absl::StatusOr<Value> result) {
+    Keep(i, std::move(result));
+    Ended(i);
+  }
+
+  void Refused(int i, const absl::Status& status) override {
+    if (ReasonOf(status) == ErrorReason::kQueueFull) metrics_->Shed("queue_full");
+    Keep(i, status);
+  }
+
+  void Keep(int i, absl::StatusOr<Value> result) {
+    const Duration since_arrival = edge().clock().Now() - call_->arrival();
+    if (result.ok()) {
+      metrics_->Succeeded("complete", since_arrival);
+    } else {
+      metrics_->Failed(result.status(), since_arrival);
+    }
+    results_[i] = std::move(result);
+  }
+
+  void Complete() override {
+    edge().answers().Run([self = Self()] { self->Respond(); });
+  }
+
+  void Respond() {
+    if (absl::Status refused = refusal(); !refused.ok()) return call_->Fail(refused);
+    if (std::ranges::none_of(results_, [](const auto& result) { return result.ok(); }))
+      return call_->Fail(ErrorOfAll());
+    const Response response = TakeResponse();
+    const auto bytes = static_cast<int64_t>(response.ByteSizeLong());
+    if (bytes > send_bytes_) {
+      return call_->Fail(Error(ErrorReason::kAnswerTooLarge, "the answer has ", bytes,
+                               " bytes, and a message from the server at most ", send_bytes_));
+    }
+    call_->Answer(response);
+  }
+
+  // Of errors only: what the caller can best act on.
+  absl::Status ErrorOfAll() const {
+    absl::Status told = results_.front().status();
+    for (const auto& result : results_) {
+      if (MoreActionable(result.status(), told)) told = result.status();
+    }
+    return told;
+  }
+
+  Response TakeResponse() {
+    Response response;
+    response.set_model(model().spec.name);
+    response.set_version(model().spec.version);
+    for (auto& result : results_) {
+      auto* out = response.add_results();
+      if (result.ok()) {
+        *out->mutable_value() = *std::move(result);
+      } else {
+        *out->mutable_error() = ToError(result.status());
+      }
+    }
+    return response;
+  }
+
+  ModelMetrics* const metrics_;
+  const InputReader reader_;
+  const int64_t send_bytes_;
+  const std::shared_ptr<Call> call_;
+  std::vector<absl::StatusOr<Value>> results_;  // [i]: written once, by whoever ends the i-th
+};
+
+}  // namespace heed
+
+#endif  // HEED_SERVER_API_ANSWERING_H_

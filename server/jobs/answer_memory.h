@@ -1,0 +1,45 @@
+// The memory that answers take, known before it is used: what an input may be answered with at the most is
+// reserved when its tokens are known, and given back when its call has ended.
+#ifndef HEED_SERVER_JOBS_ANSWER_MEMORY_H_
+#define HEED_SERVER_JOBS_ANSWER_MEMORY_H_
+
+#include <atomic>
+#include <cstdint>
+
+#include "absl/status/status.h"
+
+namespace heed {
+
+// Of all requests at a time. Thread-safe.
+class AnswerMemory {
+ public:
+  AnswerMemory(int64_t of_a_request, int64_t of_all) : of_a_request_(of_a_request), of_all_(of_all) {}
+
+  int64_t reserved() const { return reserved_; }
+
+ private:
+  friend class ReservedAnswer;
+  const int64_t of_a_request_, of_all_;
+  std::atomic<int64_t> reserved_{0};
+};
+
+// One request's part of it, for as long as this lives. One thread at a time; the memory outlives it.
+class ReservedAnswer {
+ public:
+  explicit ReservedAnswer(AnswerMemory* memory) : memory_(memory) {}
+  ~ReservedAnswer() { memory_->reserved_ -= bytes_; }
+  ReservedAnswer(const ReservedAnswer&) = delete;
+  ReservedAnswer& operator=(const ReservedAnswer&) = delete;
+
+  // So much more. ANSWER_TOO_LARGE if that is beyond what a request may have; ANSWERS_FULL, with when to try
+  // again, if others have the rest. Then nothing more is reserved.
+  absl::Status Add(int64_t bytes);
+
+ private:
+  AnswerMemory* const memory_;
+  int64_t bytes_ = 0;
+};
+
+}  // namespace heed
+
+#endif  // HEED_SERVER_JOBS_ANSWER_MEMORY_H_
