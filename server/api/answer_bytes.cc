@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "engine/generation/sampling.h"
 #include "server/jobs/classify_tokens.h"

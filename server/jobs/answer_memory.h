@@ -3,6 +3,7 @@
 #ifndef HEED_SERVER_JOBS_ANSWER_MEMORY_H_
 #define HEED_SERVER_JOBS_ANSWER_MEMORY_H_
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 
@@ -13,7 +14,8 @@ namespace heed {
 // Of all requests at a time. Thread-safe.
 class AnswerMemory {
  public:
-  AnswerMemory(int64_t of_a_request, int64_t of_all) : of_a_request_(of_a_request), of_all_(of_all) {}
+  AnswerMemory(int64_t of_a_request, int64_t of_all)
+      : of_a_request_(std::min(of_a_request, of_all)), of_all_(of_all) {}
 
   int64_t reserved() const { return reserved_; }
 

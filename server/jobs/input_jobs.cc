@@ -43,7 +43,7 @@ absl::Status InputJobs::Submit(int i) {
   RETURN_IF_ERROR(MayGoOn());
   if (terms_.model->scheduler->full()) return Full();  // before the work of making a job
   ASSIGN_OR_RETURN(std::shared_ptr<Job> job, MadeOnce(i));
-  if (!MayGoOn().ok()) job->Cancel();  // whoever stopped this may not have seen the job
+  RETURN_IF_ERROR(MayGoOn());  // who stops this from here on sees the job
   const absl::Status status = terms_.model->scheduler->Submit(std::move(job), /*final=*/false);
   return absl::IsResourceExhausted(status) ? Full() : status;
 }

@@ -1,6 +1,7 @@
 // The text proto: its defaults, and what is said of its mistakes.
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -105,6 +106,56 @@ TEST(Config, AFolderThatIsNotThereIsNamed) {
   config.set_models_folder("/nowhere");
   EXPECT_THAT(std::string(WithModels(config).status().message()),
               HasSubstr("models_folder is '/nowhere', it cannot be read"));
+}
+
+TEST(Config, WritesNumbersThatAreRead) {
+  EXPECT_EQ(Message("scheduling { state_bytes: 17592186044417 }"),
+            "scheduling.state_bytes is 17592186044417, it must be 0 to 17592186044416");
+}
+
+TEST(Config, ChecksTheBucketsOfDurations) {
+  EXPECT_EQ(Check("metrics { duration_buckets: [0.001, 0.5, 10] }"), absl::OkStatus());
+  EXPECT_EQ(Message("metrics { duration_buckets: [0.5, 0.5] }"),
+            "metrics.duration_buckets has 0.5 after 0.5, bounds must be finite, ascending and above 0");
+  for (const char* bad : {"0", "-1", "nan", "inf"})
+    EXPECT_THAT(Message(Cat("metrics { duration_buckets: ", bad, " }")), HasSubstr("above 0")) << bad;
+  std::string many;
+  for (int i = 1; i <= 65; ++i) many += Cat("duration_buckets: ", i, " ");
+  EXPECT_EQ(Message(Cat("metrics { ", many, " }")),
+            "metrics.duration_buckets has 65 bounds, at most 64 are possible");
+}
+
+TEST_F(ModelsFolder, AModelsSchedulingGoesBeforeTheServersFieldByField) {
+  auto config = ParseConfig(Cat("scheduling { max_queued: 7 max_running: 8 } models { name: \"a\" folder: \"",
+                                folder_, "/polarity\" scheduling { max_running: 9 } }"),
+                            "");
+  ASSERT_TRUE(config.ok()) << config.status();
+  auto complete = WithModels(*config);
+  ASSERT_TRUE(complete.ok()) << complete.status();
+  EXPECT_EQ(complete->models(0).scheduling().max_queued(), 7);
+  EXPECT_EQ(complete->models(0).scheduling().max_running(), 9);
+  EXPECT_EQ(complete->models(0).scheduling().max_batch_tokens(), 4096);
+}
+
+TEST_F(ModelsFolder, ModelsShareHalfOfTheMemoryThatIsFreeBesideTheirWeights) {
+  constexpr int64_t kMiB = 1 << 20;
+  std::ofstream(folder_ + "/polarity/model.safetensors") << std::string(3 * kMiB, 'w');
+  auto shares = [&](int64_t free) {
+    auto config = ParseConfig(Cat("models { name: \"a\" folder: \"", folder_, "/polarity\" } ",
+                                  "models { name: \"b\" folder: \"", folder_, "/none\" } ",
+                                  "models { name: \"c\" folder: \"", folder_,
+                                  "/none\" scheduling { state_bytes: 12345 } }"),
+                              "");
+    EXPECT_TRUE(config.ok()) << config.status();
+    const auto complete = WithModels(*config, free);
+    std::vector<int64_t> bytes;
+    for (const auto& model : complete->models())
+      bytes.push_back(model.scheduling().state_bytes());
+    return bytes;
+  };
+  EXPECT_EQ(shares(1003 * kMiB), (std::vector<int64_t>{250 * kMiB, 250 * kMiB, 12345}));
+  EXPECT_EQ(shares(kMiB), (std::vector<int64_t>{64 * kMiB, 64 * kMiB, 12345}));
+  EXPECT_EQ(shares(std::numeric_limits<int64_t>::max())[0], kMiB << 20);
 }
 
 }  // namespace

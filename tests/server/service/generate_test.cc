@@ -8,6 +8,8 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "server/api/generate_events.h"
+#include "server/error.h"
 #include "tests/server/service/relay.h"
 #include "tests/server/service/world.h"
 
@@ -293,6 +295,46 @@ TEST(Generate, AFullQueueRefusesWithAHint) {
   ReadAll(*second);
   EXPECT_TRUE(first->Finish().ok());
   EXPECT_TRUE(second->Finish().ok());
+}
+
+TEST(Generate, TellsWhichTokenEndedTheText) {
+  Watched watched;
+  auto world = World::Ready(watched.models());
+  auto context = NewContext();
+  v1::GenerateRequest request = GreedyRequest("writer", "abc", 30);
+  request.mutable_stopping()->add_stop_tokens('g');
+  auto stream = world->inference()->Generate(context.get(), request);
+  const auto events = ReadAll(*stream);
+  ASSERT_TRUE(stream->Finish().ok());
+  EXPECT_EQ(Texts(events).at({0, 0}), "def");
+  EXPECT_EQ(events.back().finished().reason(), v1::FINISH_REASON_END_TOKEN);
+  EXPECT_EQ(events.back().finished().stop_token(), 'g');
+  EXPECT_FALSE(events.back().finished().has_score());
+}
+
+TEST(GenerateEvents, ErrorsWaitUntilSomethingHasStarted) {
+  GenerateEvents events(2);
+  events.Add({.input = 0, .what = Error(ErrorReason::kInputEmpty, "empty")});
+  EXPECT_FALSE(events.Next().has_value());
+  EXPECT_FALSE(events.end().has_value());
+  events.Add({.input = 1, .what = Started{}});
+  EXPECT_EQ(events.Next()->input, 0);
+  EXPECT_EQ(events.Next()->input, 1);
+  EXPECT_FALSE(events.Next().has_value());
+  events.Add({.input = 1, .what = Finished{}});
+  EXPECT_FALSE(events.end().has_value());
+  EXPECT_TRUE(events.Next().has_value());
+  EXPECT_EQ(events.end(), absl::OkStatus());
+}
+
+TEST(GenerateEvents, WhereAllFailTheCallHasTheErrorToActOn) {
+  GenerateEvents events(3);
+  events.Add({.input = 0, .what = Error(ErrorReason::kInputEmpty, "empty")});
+  events.Add({.input = 1, .what = RetryAfter(Error(ErrorReason::kQueueFull, "full"), seconds(1))});
+  events.Add({.input = 2, .what = Error(ErrorReason::kInputTooLong, "long")});
+  EXPECT_FALSE(events.Next().has_value());
+  ASSERT_TRUE(events.end().has_value());
+  EXPECT_EQ(ReasonOf(*events.end()), ErrorReason::kQueueFull);
 }
 
 }  // namespace

@@ -1,5 +1,8 @@
 // The RPCs of heed.v1.Inference and heed.v1.Models, answered over a socket.
+#include <algorithm>
 #include <cmath>
+#include <future>
+#include <list>
 #include <memory>
 #include <string>
 #include <vector>
@@ -15,9 +18,10 @@ namespace {
 class RandomModels {
  public:
   std::function<absl::StatusOr<LoadedModel>()> Maker(const std::string& architecture,
-                                                     const std::string& head) {
-    return [this, architecture, head] {
-      Json config = SmallConfig(architecture, head);
+                                                     const std::string& head,
+                                                     const std::string& attention = "full") {
+    return [this, architecture, head, attention] {
+      Json config = SmallConfig(architecture, head, {{"type", attention}});
       config["vocab_size"] = 256;
       if (head == "embedding") config["head"] = "none", config["pooling"] = "mean";
       RandomModel random = MakeRandomModel(config);
@@ -262,6 +266,163 @@ TEST(Models, DescribeTellsOfAnEncoderDecoderWhatItReadsAndHowItBegins) {
   EXPECT_EQ(description.rpcs(1), "heed.v1.Inference.Generate");
   // A page of keys and values a layer, of the target and of the source.
   EXPECT_GT(description.costs(0).state_bytes(), 2 * 2 * 128 * 2 * 32 * 4);
+}
+
+TEST(Inference, WhatIsAskedAndHasNoEffectIsRefused) {
+  RandomModels models;
+  auto world = World::Ready({{"whole", models.Maker("encoder", "classification")},
+                             {"tokens", models.Maker("encoder", "token_classification")}});
+  auto classify = [&](const std::string& model, const std::function<void(v1::ClassifyOptions&)>& change) {
+    v1::ClassifyRequest request;
+    request.mutable_target()->set_model(model);
+    request.add_inputs()->set_text("abc");
+    change(*request.mutable_options());
+    v1::ClassifyResponse response;
+    return world->inference()->Classify(NewContext().get(), request, &response).error_message();
+  };
+  EXPECT_EQ(classify("whole", [](auto& options) { options.set_top(1); }), "");
+  EXPECT_EQ(classify("whole", [](auto& options) { options.set_all_tokens(true); }),
+            "options.all_tokens: the model classifies whole inputs, not their tokens");
+  EXPECT_EQ(classify("tokens", [](auto& options) { options.set_all_tokens(true); }), "");
+  EXPECT_EQ(classify("tokens", [](auto& options) { options.set_top(1); }),
+            "options.top: the value is 1, and the model's spans have one label each");
+}
+
+// The description of the one model, or of the model of a name.
+v1::ModelDescription DescriptionOf(World& world, const std::string& name = "") {
+  v1::DescribeModelRequest request;
+  request.set_model(name);
+  v1::ModelDescription description;
+  const grpc::Status status = world.models()->DescribeModel(NewContext().get(), request, &description);
+  EXPECT_TRUE(status.ok()) << status.error_message();
+  return description;
+}
+
+TEST(Models, AreDescribedWhileTheyLoadAndAfterTheyFailed) {
+  std::promise<void> go;
+  World world({{"a", [] { return absl::InvalidArgumentError("config.json: hidden_size is -1"); }},
+               {"b",
+                [&] {
+                  go.get_future().wait();
+                  return WithBytes(NewFakeClassifier());
+                }}},
+              [](config::v1::ServerConfig& config) { config.set_strict(false); });
+  EXPECT_EQ(DescriptionOf(world, "b").state(), v1::MODEL_STATE_LOADING);
+  std::jthread loading([&] { EXPECT_TRUE(world.server().Load().ok()); });
+  EXPECT_TRUE(Eventually([&] { return DescriptionOf(world, "a").state() == v1::MODEL_STATE_FAILED; }));
+  const v1::ModelDescription failed = DescriptionOf(world, "a");
+  EXPECT_EQ(failed.model(), "a");
+  EXPECT_EQ(failed.version(), "1");
+  EXPECT_EQ(failed.error().message(), "config.json: hidden_size is -1");
+  EXPECT_EQ(failed.rpcs_size(), 0);
+  go.set_value();
+  loading.join();
+  EXPECT_EQ(DescriptionOf(world, "b").state(), v1::MODEL_STATE_READY);
+  v1::DescribeModelRequest request;
+  request.set_model("c");
+  v1::ModelDescription description;
+  EXPECT_EQ(world.models()->DescribeModel(NewContext().get(), request, &description).error_code(),
+            grpc::NOT_FOUND);
+}
+
+// A Generate that says all that the description calls default is the same as one that says nothing.
+TEST(Models, DescribeTellsTheDefaultsThatGenerateUses) {
+  RandomModels models;
+  auto world = World::Ready({{"m", models.Maker("decoder", "lm")}});
+  const v1::ModelDescription description = DescriptionOf(*world);
+  v1::SamplingOptions sampling = description.default_sampling();
+  const auto* fields = v1::SamplingOptions::descriptor();
+  for (int i = 0; i < fields->field_count(); ++i) {
+    if (fields->field(i)->is_repeated() || fields->field(i)->name() == "seed") continue;
+    EXPECT_TRUE(sampling.GetReflection()->HasField(sampling, fields->field(i))) << fields->field(i)->name();
+  }
+  auto text = [&](const v1::SamplingOptions& options, const v1::StoppingOptions& stopping) {
+    v1::GenerateRequest request;
+    request.add_inputs()->set_text("abc");
+    *request.mutable_sampling() = options;
+    request.mutable_sampling()->set_seed(5);
+    *request.mutable_stopping() = stopping;
+    auto context = NewContext();
+    auto stream = world->inference()->Generate(context.get(), request);
+    std::string all;
+    for (v1::GenerateEvent event; stream->Read(&event);)
+      all += event.piece().text() + Cat(event.finished().usage().output_tokens());
+    EXPECT_TRUE(stream->Finish().ok());
+    return all;
+  };
+  const std::string said = text({}, {});
+  EXPECT_EQ(text(sampling, description.default_stopping()), said);
+  EXPECT_EQ(description.default_stopping().max_tokens(), 256);
+}
+
+TEST(Models, DescribeTellsHowMemoryGrows) {
+  RandomModels models;
+  auto world = World::Ready({{"full", models.Maker("decoder", "lm")},
+                             {"linear", models.Maker("decoder", "lm", "linear")},
+                             {"both", models.Maker("encoder-decoder", "lm")},
+                             {"vectors", models.Maker("encoder", "embedding")}},
+                            [](config::v1::ServerConfig& config) {
+                              config.mutable_scheduling()->set_state_bytes(77'000'000);
+                            });
+  EXPECT_EQ(DescriptionOf(*world, "linear").state_bytes_per_token(), 0);
+  const auto full = DescriptionOf(*world, "full");
+  EXPECT_GT(full.state_bytes_per_token(), 0);
+  EXPECT_EQ(full.state_limit_bytes(), 77'000'000);
+  EXPECT_EQ(full.embedding_size(), 0);
+  // Keys and values of the decoder's own layers: the source is there from the start.
+  EXPECT_EQ(DescriptionOf(*world, "both").state_bytes_per_token(), full.state_bytes_per_token());
+  EXPECT_EQ(DescriptionOf(*world, "vectors").embedding_size(), DescriptionOf(*world, "vectors").width());
+}
+
+TEST(Models, ShippedOnesAreDescribedInFull) {
+  auto world = World::Ready({}, [](config::v1::ServerConfig& config) {
+    config.set_models_folder(std::string(HEED_SOURCE_DIR) + "/models");
+  });
+  v1::ListModelsResponse list;
+  ASSERT_TRUE(world->models()->ListModels(NewContext().get(), {}, &list).ok());
+  ASSERT_GT(list.models_size(), 0);
+  for (const auto& model : list.models()) {
+    const v1::ModelDescription description = DescriptionOf(*world, model.model());
+    EXPECT_EQ(description.state(), v1::MODEL_STATE_READY);
+    EXPECT_FALSE(description.description().empty()) << model.model();
+    ASSERT_GE(description.weights_files_size(), 1) << model.model();
+    EXPECT_EQ(description.weights_files(0).sha256().size(), 64u);
+    EXPECT_GE(description.rpcs_size(), 1) << model.model();
+    EXPECT_GE(description.state_limit_bytes(), 64 << 20);
+    EXPECT_GE(description.state_bytes_per_token(), 0);
+    EXPECT_EQ(description.has_default_sampling(),
+              std::ranges::find(description.rpcs(), "heed.v1.Inference.Generate") != description.rpcs().end());
+  }
+}
+
+TEST(ServerService, DescribesTheServer) {
+  auto world = World::Ready({{"m", [] { return WithBytes(NewFakeClassifier()); }}},
+                            [](config::v1::ServerConfig& config) {
+                              config.mutable_limits()->set_inputs(77);
+                              config.mutable_transport()->set_send_bytes(7777);
+                            });
+  v1::ServerDescription server;
+  const grpc::Status status =
+      v1::Server::NewStub(world->channel())->DescribeServer(NewContext().get(), {}, &server);
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  EXPECT_EQ(std::ranges::count(server.version(), '.'), 2);
+  EXPECT_NE(server.build().compiler().find(__VERSION__), std::string::npos);
+  EXPECT_NE(server.build().libraries().find("gRPC 1."), std::string::npos);
+  EXPECT_NE(server.build().libraries().find("oneDNN 3."), std::string::npos);
+  EXPECT_FALSE(server.build().isa().empty());
+  EXPECT_EQ(server.build().threads(), 1);
+  EXPECT_GT(server.started().seconds(), 1'700'000'000);
+  EXPECT_EQ(server.limits().inputs(), 77);
+  EXPECT_EQ(server.limits().send_bytes(), 7777);
+  const auto* limits = v1::ServerLimits::descriptor();
+  for (int i = 0; i < limits->field_count(); ++i) {
+    EXPECT_TRUE(server.limits().GetReflection()->HasField(server.limits(), limits->field(i)))
+        << limits->field(i)->name();
+  }
+  EXPECT_EQ(std::vector<std::string>(server.features().begin(), server.features().end()),
+            (std::vector<std::string>{"reflection", "beam_search", "error_details", "request_id"}));
+  ASSERT_EQ(server.models_size(), 1);
+  EXPECT_EQ(server.models(0).state(), v1::MODEL_STATE_READY);
 }
 
 }  // namespace

@@ -98,7 +98,7 @@ class World {
  public:
   using Models = std::map<std::string, std::function<absl::StatusOr<LoadedModel>()>>;
 
-  // Listens; Load() makes it ready.
+  // Listens; Load() makes it ready. Models of the config beside those given are loaded from their folders.
   explicit World(
       Models models,
       const std::function<void(config::v1::ServerConfig&)>& change = [](config::v1::ServerConfig&) {})
@@ -114,7 +114,10 @@ class World {
     }
     change(config);
     auto server = Server::Listen(*WithModels(config),
-                                 [this](const ModelSpec& spec) { return models_.at(spec.name)(); });
+                                 [this](const ModelSpec& spec) {
+                                   const auto made = models_.find(spec.name);
+                                   return made == models_.end() ? LoadFromFolder(spec) : made->second();
+                                 });
     if (!server.ok()) ADD_FAILURE() << server.status();
     server_ = *std::move(server);
     channel_ = NewChannel(server_->port());
