@@ -18,6 +18,7 @@
 #include "absl/log/check.h"
 #include "absl/log/log.h"
 #include "engine/base/memory.h"
+#include "engine/base/status.h"
 
 // Of the OpenMP library that Debian's oneDNN brings along; absent with other builds of it.
 extern "C" void omp_set_num_threads(int) __attribute__((weak));
