@@ -1,7 +1,9 @@
 #include "server/edge.h"
 
 #include <utility>
+#include <vector>
 
+#include "server/caught.h"
 #include "server/error.h"
 
 namespace heed {
@@ -15,12 +17,14 @@ Edge::Edge(const Clock* clock, const EdgeOptions& options, EdgeEvents events)
     : clock_(clock),
       options_(options),
       events_(std::move(events)),
-      intake_(options.intake_threads, events_.failed),
+      streams_(1, events_.failed),
       answers_(options.answer_threads, events_.failed),
-      streams_(1, events_.failed) {}
+      intake_(options.intake_threads, events_.failed) {}
 
 absl::Status Edge::Enter(const Method& method) {
-  if (events_.started) events_.started(method);
+  (void)Try([&] {
+    if (events_.started) events_.started(method);
+  });
   std::lock_guard lock(mutex_);
   ++(method.health ? asking_ : inside_);
   if (method.health) return absl::OkStatus();
@@ -31,11 +35,16 @@ absl::Status Edge::Enter(const Method& method) {
                     kCrowded);
 }
 
-void Edge::Leave(const Method& method, const absl::Status& status, Duration took) {
-  if (events_.handled) events_.handled(method, status, took);
+void Edge::Leave(const Method& method, const absl::Status& status, Duration took,
+                 std::string_view request_id) {
+  (void)Try([&] {
+    if (events_.handled) events_.handled(method, status, took, request_id);
+  });
   std::lock_guard lock(mutex_);
   if (--(method.health ? asking_ : inside_) == 0) left_.notify_all();
 }
+
+absl::Status Edge::Try(absl::FunctionRef<void()> body) const { return Caught(body, events_.failed); }
 
 void Edge::Close() {
   std::lock_guard lock(mutex_);
@@ -59,14 +68,18 @@ int64_t Edge::inside() const {
 
 void Edge::Track(std::weak_ptr<Stallable> call) {
   std::lock_guard lock(mutex_);
-  tracked_.push_back(std::move(call));
+  tracked_.insert(std::move(call));
+}
+
+void Edge::Untrack(const std::weak_ptr<Stallable>& call) {
+  std::lock_guard lock(mutex_);
+  tracked_.erase(call);
 }
 
 void Edge::Sweep() {
   std::vector<std::shared_ptr<Stallable>> open;
   {
     std::lock_guard lock(mutex_);
-    std::erase_if(tracked_, [](const auto& call) { return call.expired(); });
     for (const auto& call : tracked_) {
       if (auto alive = call.lock()) open.push_back(std::move(alive));
     }

@@ -9,9 +9,10 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string_view>
-#include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "server/clock.h"
 #include "server/workers.h"
@@ -40,15 +41,18 @@ struct EdgeOptions {
   int answer_threads = 2;
 };
 
-// What the edge counts, for metrics. Called from any thread; must be quick.
+// What passes the edge, for metrics and logs. Called from any thread; must be quick.
 struct EdgeEvents {
   std::function<void(const Method& method)> started;
-  std::function<void(const Method& method, const absl::Status& status, Duration took)> handled;
-  std::function<void(std::string_view what)>
-      failed;  // a task of the threads below has thrown; what it said, for logs
+  std::function<void(const Method& method, const absl::Status& status, Duration took,
+                     std::string_view request_id)>
+      handled;
+  // Something done for a call has thrown; what it said, for logs.
+  std::function<void(std::string_view what)> failed;
 };
 
-// Thread-safe.
+// Thread-safe. What its threads were given has run when it goes, and nobody gives them more: the calls and
+// the schedulers have ended.
 class Edge {
  public:
   Edge(const Clock* clock, const EdgeOptions& options, EdgeEvents events = {});
@@ -56,7 +60,10 @@ class Edge {
   // A call begins, and ends: each Enter() is followed by one Leave(), also when it refused. UNAVAILABLE when
   // closed, RESOURCE_EXHAUSTED when there are too many.
   absl::Status Enter(const Method& method);
-  void Leave(const Method& method, const absl::Status& status, Duration took);
+  void Leave(const Method& method, const absl::Status& status, Duration took, std::string_view request_id);
+
+  // Does what a call wants in this thread. What it throws is told, and becomes the status.
+  absl::Status Try(absl::FunctionRef<void()> body) const;
 
   void Close();  // from here on, calls are refused; those inside go on
   // Until all work inside has left; until health calls have, too. Or until the time.
@@ -66,10 +73,12 @@ class Edge {
 
   // Calls that may stall. Sweep() ends those whose client has not taken a message for options.stall.
   void Track(std::weak_ptr<Stallable> call);
+  void Untrack(const std::weak_ptr<Stallable>& call);
   void Sweep();
 
   const Clock& clock() const { return *clock_; }
   Duration longest_call() const { return options_.longest_call; }
+  Duration stall() const { return options_.stall; }
   Workers& intake() { return intake_; }    // reads requests and tokenises
   Workers& answers() { return answers_; }  // builds and writes whole answers
   Workers& streams() { return streams_; }  // writes pieces of streams, which no large answer holds up
@@ -83,8 +92,9 @@ class Edge {
   int64_t inside_ = 0;
   int64_t asking_ = 0;  // calls for health
   bool closed_ = false;
-  std::vector<std::weak_ptr<Stallable>> tracked_;
-  Workers intake_, answers_, streams_;  // last: their tasks use the rest
+  std::set<std::weak_ptr<Stallable>, std::owner_less<>> tracked_;
+  // Last, since their tasks use the rest; and each after those that its tasks give tasks to.
+  Workers streams_, answers_, intake_;
 };
 
 }  // namespace heed

@@ -1,7 +1,8 @@
 #include "server/workers.h"
 
-#include <exception>
 #include <utility>
+
+#include "server/caught.h"
 
 namespace heed {
 
@@ -22,16 +23,6 @@ void Workers::Run(std::function<void()> task) {
   changed_.notify_one();
 }
 
-void Workers::Try(const std::function<void()>& task) const {
-  try {
-    task();
-  } catch (const std::exception& e) {
-    if (failed_) failed_(e.what());
-  } catch (...) {
-    if (failed_) failed_("an unknown exception");
-  }
-}
-
 void Workers::Loop() {
   std::unique_lock lock(mutex_);
   while (true) {
@@ -40,7 +31,7 @@ void Workers::Loop() {
     std::function<void()> task = std::move(tasks_.front());
     tasks_.pop_front();
     lock.unlock();
-    Try(task);
+    (void)Caught(task, failed_);
     task = nullptr;  // what it holds ends outside the lock
     lock.lock();
   }

@@ -25,7 +25,6 @@ class Workers {
 
  private:
   void Loop();
-  void Try(const std::function<void()>& task) const;
 
   const std::function<void(std::string_view what)> failed_;
   std::mutex mutex_;

@@ -100,6 +100,8 @@ std::vector<MetricFamily> Gauges::Collect() const {
   AddProcess(out);
   out.push_back(OneValue("heed_calls_in_flight", "Calls that were begun and not yet answered.",
                          MetricType::Gauge, static_cast<double>(calls_in_flight_())));
+  out.push_back(OneValue("heed_listener_up", "Whether the port takes connections.", MetricType::Gauge,
+                         listener_up_() ? 1 : 0));
   AddModels(*registry_, out);
   return out;
 }

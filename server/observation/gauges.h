@@ -15,15 +15,19 @@ namespace heed {
 // Thread-safe.
 class Gauges final : public prometheus::Collectable {
  public:
-  // The registry must outlive it, and what the function uses.
-  Gauges(const Registry* registry, std::function<int64_t()> calls_in_flight)
-      : registry_(registry), calls_in_flight_(std::move(calls_in_flight)) {}
+  // The registry must outlive it, and what the functions use.
+  Gauges(const Registry* registry, std::function<int64_t()> calls_in_flight,
+         std::function<bool()> listener_up)
+      : registry_(registry),
+        calls_in_flight_(std::move(calls_in_flight)),
+        listener_up_(std::move(listener_up)) {}
 
   std::vector<prometheus::MetricFamily> Collect() const override;
 
  private:
   const Registry* const registry_;
   const std::function<int64_t()> calls_in_flight_;
+  const std::function<bool()> listener_up_;
 };
 
 }  // namespace heed

@@ -109,14 +109,9 @@ Metrics::Metrics()
 EdgeEvents Metrics::Events() {
   EdgeEvents events;
   events.started = [this](const Method& method) { CallStarted(method.service, method.name); };
-  events.handled = [this](const Method& method, const absl::Status& status, Duration) {
+  events.handled = [this](const Method& method, const absl::Status& status, Duration, std::string_view) {
     CallHandled(method.service, method.name, status.code());
-    if (!absl::IsInternal(status)) return;
-    LogError(
-        "call failed",
-        {{"service", method.service}, {"method", method.name}, {"error", std::string(status.message())}});
   };
-  events.failed = [](std::string_view what) { LogError("task failed", {{"error", what}}); };
   return events;
 }
 

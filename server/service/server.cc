@@ -1,8 +1,10 @@
 #include "server/service/server.h"
 
 #include <algorithm>
+#include <atomic>
 #include <condition_variable>
 #include <mutex>
+#include <optional>
 #include <stop_token>
 #include <thread>
 #include <utility>
@@ -27,6 +29,7 @@
 #include "server/observation/log.h"
 #include "server/observation/metrics.h"
 #include "server/observation/metrics_server.h"
+#include "server/service/call_log.h"
 #include "server/transport/health.h"
 #include "server/transport/pulse.h"
 
@@ -99,34 +102,42 @@ std::vector<ModelSpec> Specs(const config::v1::ServerConfig& config) {
 
 }  // namespace
 
-// In the order of making; torn down in the reverse.
+// Torn down from the last to the first: nothing uses what stands below it, but for calls and jobs, which have
+// ended when Drain() returns. What these have left to the edge's threads is done before the edge goes.
 struct Server::State {
-  State(const config::v1::ServerConfig& configured, ModelLoader loader)
+  State(const config::v1::ServerConfig& configured, ModelLoader loader, const ProbeOptions& probing)
       : config(configured),
         load(std::move(loader)),
+        probing(probing),
         threads(config.threads() > 0 ? config.threads() : AvailableCpus()),
         turns(&threads),
         registry(Specs(config), &turns, &Clock::Real(),
                  [this](const ModelSpec& spec, const ModelInfo& info) {
                    return metrics.ForModel(spec, info)->Events();
                  }),
-        edge(&Clock::Real(), ToOptions(config), metrics.Events()) {}
+        edge(&Clock::Real(), ToOptions(config), Logged(metrics.Events())) {}
+  ~State();
 
   absl::Status Listen();
+  absl::Status ListenForMetrics();
   void Tick(std::stop_token stop);
+  void ListenerChanged(bool up);
+  bool listener_up() const { return listening; }
   void Loaded(const ModelSpec& spec);
+  void Drain();
   void Hurry();
+  void HurryDrain();
   bool WaitForHurry(Duration time);
   void EndCalls();
 
   const config::v1::ServerConfig config;
   const ModelLoader load;
+  const ProbeOptions probing;
   Metrics metrics;
   AnswerMemory answer_memory{config.limits().answer_bytes(), config.limits().answers_bytes()};
   Threads threads;
   Turns turns;
   Registry registry;
-  Edge edge;
   const ApiContext api{.edge = &edge,
                        .registry = &registry,
                        .metrics = &metrics,
@@ -138,23 +149,42 @@ struct Server::State {
   InferenceService inference{api};
   ModelsService models{api};
   ServerService server{api};
+  Edge edge;
+  std::atomic<bool> listening = true;
   std::unique_ptr<MetricsServer> metrics_server;
   std::unique_ptr<grpc::Server> rpc_server;
   int port = 0;
 
-  std::mutex mutex;
+  std::mutex hurry_mutex;
   std::condition_variable hurry_changed;
-  bool hurry = false;    // guarded by mutex
-  bool drained = false;  // Drain()'s
-  std::jthread ticks;    // last: uses the rest
+  bool hurry = false;  // guarded by hurry_mutex
+  std::atomic<bool> draining = false;
+  std::mutex drain_mutex;  // held for as long as it takes
+  bool drained = false;    // guarded by drain_mutex
+  // Pulses that gRPC has answered; who counts one may outlive this.
+  const std::shared_ptr<std::atomic<int64_t>> beats = std::make_shared<std::atomic<int64_t>>(0);
+  std::jthread ticks;
+  std::optional<ListenerProbe> probe;
 };
 
+Server::State::~State() {
+  if (rpc_server == nullptr) return;  // nobody has called
+  Hurry();
+  if (draining) HurryDrain();
+  Drain();
+}
+
+absl::Status Server::State::ListenForMetrics() {
+  if (config.metrics_address().empty()) return absl::OkStatus();
+  auto gauges =
+      std::make_shared<Gauges>(&registry, [this] { return edge.inside(); }, [this] { return listener_up(); });
+  ASSIGN_OR_RETURN(metrics_server,
+                   MetricsServer::Listen(config.metrics_address(), {metrics.families(), gauges}));
+  return absl::OkStatus();
+}
+
 absl::Status Server::State::Listen() {
-  if (!config.metrics_address().empty()) {
-    auto gauges = std::make_shared<Gauges>(&registry, [this] { return edge.inside(); });
-    ASSIGN_OR_RETURN(metrics_server,
-                     MetricsServer::Listen(config.metrics_address(), {metrics.families(), gauges}));
-  }
+  RETURN_IF_ERROR(ListenForMetrics());
   health.Set("", false);
   for (const char* service : kServices) health.Set(service, false);
   for (const auto& entry : registry.List()) health.Set(entry.spec.name, false);
@@ -173,6 +203,12 @@ absl::Status Server::State::Listen() {
   if (rpc_server == nullptr || port == 0)
     return Invalid("address is '", config.address(), "', which cannot be listened on");
   ticks = std::jthread([this](std::stop_token stop) { Tick(stop); });
+  probe.emplace(
+      probing,
+      [this, dialed = DialedAddress(config.address(), port)](std::stop_token stop) {
+        return AnswersAt(dialed, probing.patience, stop);
+      },
+      [this](bool up) { ListenerChanged(up); });
   return absl::OkStatus();
 }
 
@@ -183,21 +219,29 @@ void Server::State::Tick(std::stop_token stop) {
   std::condition_variable_any stopped;
   std::unique_lock lock(none);
   while (!stopped.wait_for(lock, stop, kTick, [&] { return stop.stop_requested(); })) {
-    pulse.Beat();
-    edge.Sweep();
+    (void)edge.Try([&] {
+      pulse.Beat([beats = beats](bool answered) { *beats += answered; });
+      edge.Sweep();
+    });
   }
+}
+
+void Server::State::ListenerChanged(bool up) {
+  listening = up;
+  health.SetReachable(up);
+  up ? LogInfo("listener up") : LogError("listener down", {{"address", config.address()}});
 }
 
 // Delay and grace are over.
 void Server::State::Hurry() {
-  std::lock_guard lock(mutex);
+  std::lock_guard lock(hurry_mutex);
   hurry = true;
   hurry_changed.notify_all();
 }
 
 // True when it is to hurry, at once; else false after `time`.
 bool Server::State::WaitForHurry(Duration time) {
-  std::unique_lock lock(mutex);
+  std::unique_lock lock(hurry_mutex);
   return hurry_changed.wait_for(lock, time, [this] { return hurry; });
 }
 
@@ -219,19 +263,46 @@ void Server::State::Loaded(const ModelSpec& spec) {
                            {"seconds", ToSeconds(model.load_time)}});
 }
 
-Server::Server(std::unique_ptr<State> state) : state_(std::move(state)) {}
+// Who comes second waits for the first.
+void Server::State::Drain() {
+  draining = true;
+  std::lock_guard lock(drain_mutex);
+  if (std::exchange(drained, true)) return;
+  LogInfo("draining", {{"calls", edge.inside()}});
+  health.End();
+  WaitForHurry(ToDuration(config.shutdown().delay_seconds()));
+  edge.Close();
+  probe.reset();
+  ticks = {};
 
-absl::StatusOr<std::unique_ptr<Server>> Server::Listen(const config::v1::ServerConfig& config,
-                                                       ModelLoader load) {
-  RETURN_IF_ERROR(CheckConfig(config));
-  auto state = std::make_unique<State>(config, std::move(load));
-  RETURN_IF_ERROR(state->Listen());
-  return std::unique_ptr<Server>(new Server(std::move(state)));
+  // gRPC's own shutdown takes no new connections and returns when all calls have ended; meanwhile we see to
+  // it that they do.
+  const Duration grace = ToDuration(config.shutdown().grace_seconds());
+  const Time until = WaitForHurry(Duration::zero()) ? Clock::Real().Now() : Clock::Real().Now() + grace;
+  std::jthread shutdown([&] { rpc_server->Shutdown(FromNow(grace + 2 * kLastWrites)); });
+  edge.WaitUntilDone(until);
+  registry.Drain(until);
+  EndCalls();
+  shutdown.join();
+  rpc_server->Wait();
+  LogInfo("drained");
 }
 
-Server::~Server() {
-  state_->Hurry();
-  Drain();
+void Server::State::HurryDrain() {
+  Hurry();
+  registry.Drain(Clock::Real().Now());
+  EndCalls();
+}
+
+Server::Server(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Server::~Server() = default;
+
+absl::StatusOr<std::unique_ptr<Server>> Server::Listen(const config::v1::ServerConfig& config,
+                                                       ModelLoader load, const ProbeOptions& probing) {
+  RETURN_IF_ERROR(CheckConfig(config));
+  auto state = std::make_unique<State>(config, std::move(load), probing);
+  RETURN_IF_ERROR(state->Listen());
+  return std::unique_ptr<Server>(new Server(std::move(state)));
 }
 
 absl::Status Server::Load() {
@@ -251,35 +322,11 @@ absl::Status Server::Load() {
   return absl::OkStatus();
 }
 
-void Server::Drain() {
-  State& state = *state_;
-  if (std::exchange(state.drained, true)) return;
-  LogInfo("draining", {{"calls", state.edge.inside()}});
-  state.health.End();
-  state.WaitForHurry(ToDuration(state.config.shutdown().delay_seconds()));
-  state.edge.Close();
-  state.ticks = {};
-
-  // gRPC's own shutdown takes no new connections and returns when all calls have ended; meanwhile we see to
-  // it that they do.
-  const Duration grace = ToDuration(state.config.shutdown().grace_seconds());
-  const Time until = state.WaitForHurry(Duration::zero()) ? Clock::Real().Now() : Clock::Real().Now() + grace;
-  std::jthread shutdown([&] { state.rpc_server->Shutdown(FromNow(grace + 2 * kLastWrites)); });
-  state.edge.WaitUntilDone(until);
-  state.registry.Drain(until);
-  state.EndCalls();
-  shutdown.join();
-  state.rpc_server->Wait();
-  LogInfo("drained");
-}
-
-void Server::HurryDrain() {
-  state_->Hurry();
-  state_->registry.Drain(Clock::Real().Now());
-  state_->EndCalls();
-}
+void Server::Drain() { state_->Drain(); }
+void Server::HurryDrain() { state_->HurryDrain(); }
 
 int Server::port() const { return state_->port; }
+int64_t Server::beats() const { return *state_->beats; }
 int Server::metrics_port() const { return state_->metrics_server ? state_->metrics_server->port() : 0; }
 
 }  // namespace heed

@@ -5,6 +5,7 @@
 #ifndef HEED_SERVER_SERVICE_SERVER_H_
 #define HEED_SERVER_SERVICE_SERVER_H_
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -14,6 +15,7 @@
 #include "heed/config/v1/config.pb.h"
 #include "server/clock.h"
 #include "server/registry.h"
+#include "server/transport/listener_probe.h"
 
 namespace heed {
 
@@ -27,15 +29,17 @@ absl::Status RunServer(const config::v1::ServerConfig& config);
 // if any.
 absl::StatusOr<std::string> CheckServer(const config::v1::ServerConfig& config);
 
-// Started by Listen() and Load(), ended by Drain(). These three: one thread at a time, but HurryDrain() from
-// any.
+// Started by Listen() and Load(), ended by Drain(). Listen() and Load(): one thread at a time; the others
+// from any.
 class Server {
  public:
   // The ports are open from here on: health says NOT_SERVING, models are LOADING, requests for them are
-  // refused with UNAVAILABLE. `load` makes a model of its config: tests give their own.
+  // refused with UNAVAILABLE. `load` makes a model of its config: tests give their own, and their
+  // own patience with the listener.
   static absl::StatusOr<std::unique_ptr<Server>> Listen(const config::v1::ServerConfig& config,
-                                                        ModelLoader load = LoadFromFolder);
-  // Ends what is left at once.
+                                                        ModelLoader load = LoadFromFolder,
+                                                        const ProbeOptions& probing = {});
+  // Ends what is left at once, also while another thread drains.
   ~Server();
 
   // Loads all models, one after another, then health says SERVING. With `strict`, the first that fails is the
@@ -49,6 +53,7 @@ class Server {
 
   int port() const;
   int metrics_port() const;  // 0: none
+  int64_t beats() const;     // of its pulse, answered by gRPC
 
  private:
   struct State;

@@ -72,13 +72,22 @@ HealthService::Status HealthService::StatusOf(const std::string& name) const {
   std::lock_guard lock(mutex_);
   const auto found = serving_.find(name);
   if (found == serving_.end()) return HealthCheckResponse::SERVICE_UNKNOWN;
-  return found->second && !ended_ ? HealthCheckResponse::SERVING : HealthCheckResponse::NOT_SERVING;
+  const bool serving = found->second && !ended_ && (reachable_ || !name.empty());
+  return serving ? HealthCheckResponse::SERVING : HealthCheckResponse::NOT_SERVING;
 }
 
 void HealthService::Set(const std::string& name, bool serving) {
   {
     std::lock_guard lock(mutex_);
     serving_[name] = serving;
+  }
+  WakeAll();
+}
+
+void HealthService::SetReachable(bool reachable) {
+  {
+    std::lock_guard lock(mutex_);
+    reachable_ = reachable;
   }
   WakeAll();
 }

@@ -24,6 +24,8 @@ class HealthService final
   HealthService(Edge* edge, int max_watches) : edge_(edge), max_watches_(static_cast<size_t>(max_watches)) {}
 
   void Set(const std::string& name, bool serving);
+  // Whether new clients can come at all: if not, the server as a whole ("") is NOT_SERVING.
+  void SetReachable(bool reachable);
   // Everything is NOT_SERVING from here on; who watches is told so, and then no more.
   void End();
 
@@ -43,6 +45,7 @@ class HealthService final
   const size_t max_watches_;
   mutable std::mutex mutex_;
   std::map<std::string, bool, std::less<>> serving_;  // guarded by mutex_
+  bool reachable_ = true;                             // guarded by mutex_
   bool ended_ = false;                                // guarded by mutex_
   std::set<std::shared_ptr<Watching>> watches_;       // guarded by mutex_
 };

@@ -9,20 +9,20 @@
 namespace heed {
 namespace {
 
-struct Call {
+struct Beating {
   grpc::ClientContext context;
   grpc::ByteBuffer request, response;
 };
 
 }  // namespace
 
-void Pulse::Beat(std::function<void()> ended) {
-  auto call = std::make_shared<Call>();
+void Pulse::Beat(std::function<void(bool answered)> ended) {
+  auto call = std::make_shared<Beating>();
   call->context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(1));
   call->request = grpc::ByteBuffer(nullptr, 0);
   stub_.UnaryCall(&call->context, "/heed.Pulse/Beat", grpc::StubOptions(), &call->request, &call->response,
-                  [call, ended = std::move(ended)](const grpc::Status&) {
-                    if (ended) ended();
+                  [call, ended = std::move(ended)](const grpc::Status& status) {
+                    ended(status.error_code() == grpc::UNIMPLEMENTED);
                   });
 }
 

@@ -18,8 +18,8 @@ class Pulse {
   explicit Pulse(const std::shared_ptr<grpc::Channel>& channel) : stub_(channel) {}
 
   // One call, to a method that nobody has: the server's answer to it (UNIMPLEMENTED) is event enough. Does
-  // not wait. `ended`, if given, is called when it has come.
-  void Beat(std::function<void()> ended = nullptr);
+  // not wait. `ended` is told, on a thread of gRPC's, whether it was the server who answered.
+  void Beat(std::function<void(bool answered)> ended);
 
  private:
   grpc::GenericStub stub_;

@@ -15,57 +15,44 @@
 #include <utility>
 
 #include "absl/status/status.h"
-#include "grpcpp/server_context.h"
+#include "engine/base/status.h"
 #include "grpcpp/support/byte_buffer.h"
 #include "grpcpp/support/server_callback.h"
-#include "server/clock.h"
-#include "server/edge.h"
+#include "server/error.h"
+#include "server/transport/call.h"
 #include "server/transport/wire.h"
 
 namespace heed {
 
 template <typename Request, typename Response>
-class UnaryCall final : public grpc::ServerUnaryReactor {
+class UnaryCall final : public CallOf<grpc::ServerUnaryReactor> {
  public:
   using Handler = std::function<void(std::shared_ptr<UnaryCall>)>;
 
-  // Enters the edge, or refuses; then `handle` gets the parsed request on the edge's intake (health: at
-  // once). It sees to it that Answer() or Fail() is called once, from any thread.
+  // `handle` gets the parsed request, as Call::Begin() says. It sees to it that Answer() or Fail() is called,
+  // from any thread; if all that hold what it was given have let go of it before, the call has failed.
   static grpc::ServerUnaryReactor* Start(Edge* edge, const Method& method,
                                          grpc::CallbackServerContext* context,
                                          const grpc::ByteBuffer* request, grpc::ByteBuffer* response,
                                          Handler handle) {
-    auto call = std::shared_ptr<UnaryCall>(new UnaryCall(edge, method, context, request, response));
-    call->self_ = call;
-    auto* reactor = call.get();
-    if (absl::Status status = edge->Enter(method); !status.ok()) {
-      call->Fail(status);
-    } else if (method.health) {
-      call->Open(handle);
-    } else {
-      edge->intake().Run([call = std::move(call), handle = std::move(handle)] { call->Open(handle); });
-    }
-    return reactor;
+    std::shared_ptr<UnaryCall> call(
+        new UnaryCall(edge, method, context, request, response, std::move(handle)));
+    call->Begin();
+    return call.get();
   }
 
   const Request& request() const { return request_; }
-  Time arrival() const { return arrival_; }
-  Time deadline() const { return deadline_; }
 
   void Answer(const Response& response) {
-    *response_bytes_ = Serialize(response);
-    Finish(grpc::Status::OK);
+    grpc::ByteBuffer bytes = Serialize(response);
+    End(absl::OkStatus(), [&] { response_bytes_->Swap(&bytes); });
   }
-  void Fail(const absl::Status& status) {
-    outcome_ = status;
-    AddHint(status, *context_);
-    Finish(ToGrpc(status));
-  }
+  void Fail(const absl::Status& status) { End(status); }
 
   // `stop` is called once the client has gone, at once if it already has; it must be quick. Not at the
   // deadline, when work stops by itself. The call still wants its end.
   void WhenCancelled(std::function<void()> stop) {
-    std::unique_lock lock(mutex_);
+    std::unique_lock lock(stop_mutex_);
     if (!cancelled_) {
       stop_ = std::move(stop);
       return;
@@ -74,48 +61,49 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
     stop();
   }
 
-  void OnCancel() override {
-    if (absl::IsDeadlineExceeded(Gone(deadline_, edge_->clock().Now()))) return;
-    std::unique_lock lock(mutex_);
+ private:
+  UnaryCall(Edge* edge, const Method& method, grpc::CallbackServerContext* context,
+            const grpc::ByteBuffer* request, grpc::ByteBuffer* response, Handler handle)
+      : CallOf(edge, method, context),
+        request_bytes_(request),
+        response_bytes_(response),
+        handle_(std::move(handle)) {}
+
+  absl::Status Open() override {
+    RETURN_IF_ERROR(Parse(*request_bytes_, &request_));
+    const std::shared_ptr<UnaryCall> held = Held();
+    Do([&] { handle_(held); });
+    return absl::OkStatus();
+  }
+
+  // This call, for who answers it: fails it when nobody is left who could.
+  std::shared_ptr<UnaryCall> Held() {
+    return {this, [self = shared_from_this()](UnaryCall* call) {
+              if (!call->ended())
+                call->Fail(Error(ErrorReason::kModelError, "the server has failed on this call"));
+            }};
+  }
+
+  void ClientGone(bool at_deadline) override {
+    if (at_deadline) return;
+    std::unique_lock lock(stop_mutex_);
     cancelled_ = true;
     auto stop = std::move(stop_);
     lock.unlock();
     if (stop) stop();
   }
 
-  void OnDone() override {
-    edge_->Leave(method_, outcome_, edge_->clock().Now() - arrival_);
+  void Closed() override {
+    std::lock_guard lock(stop_mutex_);
     stop_ = nullptr;
-    self_.reset();
   }
 
- private:
-  UnaryCall(Edge* edge, const Method& method, grpc::CallbackServerContext* context,
-            const grpc::ByteBuffer* request, grpc::ByteBuffer* response)
-      : edge_(edge),
-        method_(method),
-        arrival_(edge->clock().Now()),
-        deadline_(DeadlineOf(*context, arrival_, edge->longest_call())),
-        context_(context),
-        request_bytes_(request),
-        response_bytes_(response) {}
-
-  void Open(const Handler& handle) {
-    if (absl::Status status = Parse(*request_bytes_, &request_); !status.ok()) return Fail(status);
-    handle(self_);
-  }
-
-  Edge* const edge_;
-  const Method method_;
-  const Time arrival_, deadline_;
-  grpc::CallbackServerContext* context_;  // these three: until the end is said
-  const grpc::ByteBuffer* request_bytes_;
-  grpc::ByteBuffer* response_bytes_;
+  const grpc::ByteBuffer* const request_bytes_;  // these two: until the end is said
+  grpc::ByteBuffer* const response_bytes_;
+  const Handler handle_;
   Request request_;
-  absl::Status outcome_;
-  std::shared_ptr<UnaryCall> self_;  // gRPC's hold on it, until OnDone()
 
-  std::mutex mutex_;  // guards the next two
+  std::mutex stop_mutex_;  // guards the next two
   bool cancelled_ = false;
   std::function<void()> stop_;
 };

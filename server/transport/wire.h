@@ -3,6 +3,8 @@
 #ifndef HEED_SERVER_TRANSPORT_WIRE_H_
 #define HEED_SERVER_TRANSPORT_WIRE_H_
 
+#include <string_view>
+
 #include "absl/status/status.h"
 #include "google/protobuf/message.h"
 #include "grpcpp/server_context.h"
@@ -12,12 +14,15 @@
 
 namespace heed {
 
-// INVALID_ARGUMENT for bytes that are no such message, and where there is no message at all.
+// INVALID_ARGUMENT for bytes that are no such message, and where there is no message at all. A text that is
+// not UTF-8 is named by its field.
 absl::Status Parse(const grpc::ByteBuffer& bytes, google::protobuf::Message* message);
 grpc::ByteBuffer Serialize(const google::protobuf::Message& message);
 
-// The field stands before the message.
-grpc::Status ToGrpc(const absl::Status& status);
+// The field stands before the message. The details are a google.rpc.Status, which gRPC sends as the trailer
+// grpc-status-details-bin: ErrorInfo; BadRequest, RetryInfo and RequestInfo as far as these are known. Texts
+// are cut to what fits the headers that clients take.
+grpc::Status ToGrpc(const absl::Status& status, std::string_view request_id);
 
 // The call's deadline on the steady clock, `longest` from `now` at most.
 Time DeadlineOf(const grpc::CallbackServerContext& context, Time now, Duration longest);
@@ -26,8 +31,8 @@ Time DeadlineOf(const grpc::CallbackServerContext& context, Time now, Duration l
 // its own, so a little before that counts.
 absl::Status Gone(Time deadline, Time now);
 
-// Puts when to try again into the trailers of a call that ends so.
-void AddHint(const absl::Status& status, grpc::CallbackServerContext& context);
+// Puts when to try again into the trailers of a call that ends so: grpc-retry-pushback-ms.
+void AddPushback(const absl::Status& status, grpc::CallbackServerContext& context);
 
 }  // namespace heed
 

@@ -1,0 +1,116 @@
+#include "server/transport/call.h"
+
+#include <utility>
+
+#include "grpc/grpc.h"
+#include "server/error.h"
+#include "server/transport/wire.h"
+
+namespace heed {
+
+Call::Call(Edge* edge, const Method& method, grpc::CallbackServerContext* context)
+    : edge_(edge),
+      method_(method),
+      arrival_(edge->clock().Now()),
+      deadline_(DeadlineOf(*context, arrival_, edge->longest_call())),
+      id_(RequestIdOf(*context)),
+      context_(context) {
+  context->AddInitialMetadata(kRequestIdHeader, id_.text);
+}
+
+void Call::Begin() {
+  self_ = shared_from_this();
+  absl::Status status = edge_->Enter(method_);
+  if (status.ok()) status = id_.status;
+  if (!status.ok()) return End(status);
+  Do([this] {
+    edge_->Track(weak_from_this());
+    auto open = [self = self_] {
+      self->Do([&self] {
+        if (absl::Status status = self->Open(); !status.ok()) self->End(status);
+      });
+    };
+    method_.health ? open() : edge_->intake().Run(std::move(open));
+  });
+}
+
+void Call::Do(absl::FunctionRef<void()> part) {
+  const absl::Status thrown = edge_->Try(part);
+  if (thrown.ok()) return;
+  (void)edge_->Try([this] { ClientGone(/*at_deadline=*/false); });
+  End(thrown);
+}
+
+void Call::End(const absl::Status& status, absl::FunctionRef<void()> prepare) {
+  grpc::Status told(static_cast<grpc::StatusCode>(status.code()), "");
+  (void)edge_->Try([&] { told = ToGrpc(status, id_.text); });
+  if (!Claim(status)) return;
+  (void)edge_->Try([&] { AddPushback(status, *context_); });
+  prepare();
+  Send(told);
+}
+
+bool Call::Claim(const absl::Status& status) {
+  std::lock_guard lock(mutex_);
+  if (ended_) return false;
+  ended_ = true;
+  outcome_ = status;
+  writing_since_ = edge_->clock().Now();
+  return true;
+}
+
+bool Call::ended() const {
+  std::lock_guard lock(mutex_);
+  return ended_;
+}
+
+absl::Status Call::Outcome() const {
+  std::lock_guard lock(mutex_);
+  return stalled_ ? Stalled() : outcome_;
+}
+
+void Call::Writing(bool writing) {
+  std::lock_guard lock(mutex_);
+  writing_since_ = writing ? std::optional(edge_->clock().Now()) : std::nullopt;
+}
+
+absl::Status Call::Stalled() const {
+  return Error(ErrorReason::kClientStalled, "the client has not taken a message for ",
+               ToSeconds(edge_->stall()), " s");
+}
+
+absl::Status Call::WhyGone() const {
+  {
+    std::lock_guard lock(mutex_);
+    if (stalled_) return Stalled();
+  }
+  return Gone(deadline_, edge_->clock().Now());
+}
+
+void Call::EndIfStalledSince(Time time) {
+  {
+    std::lock_guard lock(mutex_);
+    if (stalled_ || !writing_since_ || *writing_since_ > time) return;
+    stalled_ = true;
+  }
+  const std::string why(Stalled().message());
+  std::lock_guard lock(alive_mutex_);  // as TryCancel(), which tells no reason; Cancelled() follows
+  if (alive_) grpc_call_cancel_with_status(context_->c_call(), GRPC_STATUS_CANCELLED, why.c_str(), nullptr);
+}
+
+void Call::Cancelled() {
+  (void)edge_->Try([this] { ClientGone(absl::IsDeadlineExceeded(WhyGone())); });
+}
+
+void Call::Done() {
+  {
+    std::lock_guard lock(alive_mutex_);
+    alive_ = false;
+  }
+  edge_->Untrack(weak_from_this());
+  (void)edge_->Try([this] { Closed(); });
+  edge_->Leave(method_, Outcome(), edge_->clock().Now() - arrival_, id_.text);
+  const auto last = std::move(self_);
+}
+
+}  // namespace heed

@@ -1,0 +1,79 @@
+// Threads that run tasks, and what becomes of one that throws.
+#include "server/workers.h"
+
+#include <atomic>
+#include <future>
+#include <new>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "server/caught.h"
+#include "server/error.h"
+
+namespace heed {
+namespace {
+
+TEST(Workers, RunTasksInTheOrderGiven) {
+  std::vector<int> order;
+  {
+    Workers workers(1);
+    for (int i = 0; i < 100; ++i) workers.Run([&order, i] { order.push_back(i); });
+  }
+  ASSERT_EQ(order.size(), 100u);
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(order[i], i);
+}
+
+TEST(Workers, RunSideBySide) {
+  Workers workers(2);
+  std::promise<void> first, second;
+  workers.Run([&] {
+    first.set_value();
+    second.get_future().wait();
+  });
+  workers.Run([&] {
+    first.get_future().wait();
+    second.set_value();
+  });
+}
+
+TEST(Workers, GoOnAfterATaskThatHasThrown) {
+  std::vector<std::string> told;
+  bool ran = false;
+  {
+    Workers workers(1, [&](std::string_view what) { told.emplace_back(what); });
+    workers.Run([] { throw std::runtime_error("broken"); });
+    workers.Run([] { throw 7; });
+    workers.Run([&] { ran = true; });
+  }
+  EXPECT_TRUE(ran);
+  EXPECT_EQ(told, (std::vector<std::string>{"broken", "an unknown exception"}));
+}
+
+TEST(Workers, RunWhatTheirLastTasksGive) {
+  std::atomic<int> ran = 0;
+  {
+    Workers workers(2);
+    workers.Run([&] {
+      workers.Run([&] { ++ran; });
+      ++ran;
+    });
+  }
+  EXPECT_EQ(ran, 2);
+}
+
+TEST(Caught, WhatIsThrownBecomesAStatus) {
+  EXPECT_TRUE(Caught([] {}, nullptr).ok());
+  EXPECT_EQ(ReasonOf(Caught([] { throw std::bad_alloc(); }, nullptr)), ErrorReason::kOutOfMemory);
+  EXPECT_EQ(ReasonOf(Caught([] { throw std::runtime_error("x"); }, nullptr)), ErrorReason::kModelError);
+  EXPECT_EQ(ReasonOf(Caught([] { throw 7; }, nullptr)), ErrorReason::kModelError);
+}
+
+TEST(Caught, IsNotHurtByWhoIsTold) {
+  auto throwing = [](std::string_view) { throw std::runtime_error("no log"); };
+  EXPECT_FALSE(Caught([] { throw std::bad_alloc(); }, throwing).ok());
+}
+
+}  // namespace
+}  // namespace heed
