@@ -82,6 +82,20 @@ TEST(Buffer, LastingOnesMayComeAndGoInManyThreads) {
 
 #if !defined(__SANITIZE_ADDRESS__) && \
     !defined(__SANITIZE_THREAD__)  // whose allocators end the process instead
+TEST(Buffer, LastingOnesAreCountedWhereverTheyLie) {
+  const int64_t before = LastingMemory::Bytes();
+  LastingMemory::MeasureAnew();
+  {
+    const Buffer small = Buffer::Lasting(1000), large = Buffer::Lasting(3 << 20), other(500), copy(small);
+    EXPECT_EQ(LastingMemory::Bytes() - before, 2000 + (3 << 20));
+    const Buffer moved = Buffer::Lasting(70);
+  }
+  EXPECT_EQ(LastingMemory::Bytes(), before);
+  EXPECT_EQ(LastingMemory::Most() - before, 2070 + (3 << 20));
+  LastingMemory::MeasureAnew();
+  EXPECT_EQ(LastingMemory::Most(), before);
+}
+
 TEST(Buffer, TooMuchIsBadAlloc) { EXPECT_THROW(Buffer(size_t{1} << 60), std::bad_alloc); }
 #endif
 

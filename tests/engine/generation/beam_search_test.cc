@@ -147,9 +147,31 @@ TEST(BeamSearch, AnyEndTokenEndsAHypothesis) {
   EXPECT_TRUE(found[0].ended);
 }
 
+TEST(BeamSearch, ManyEndTokensLeaveRoomForWhatGoesOn) {
+  BeamSearch search({.width = 2}, {0, 1, 2, 3}, 10);
+  search.Read(0, std::vector<float>{9, 8, 7, 6, 5, 4, 3});
+  EXPECT_TRUE(search.Advance()->empty()) << "two have ended, and nothing is better";
+  BeamSearch wide({.width = 3}, {1, 2, 3, 4, 5}, 10);
+  wide.Read(0, std::vector<float>{9, 8, 7, 6, 5, 4, 3, 2});
+  const auto going_on = wide.Advance();
+  ASSERT_TRUE(going_on.ok());
+  Ids tokens;
+  for (const auto& extension : *going_on) tokens.push_back(extension.token);
+  EXPECT_EQ(tokens, (Ids{0, 6, 7}));
+}
+
+TEST(BeamSearch, WhatIsOnlyAsGoodAsTheWorstThatEndedDoesNotGoOn) {
+  BeamSearch search({.width = 1, .length_penalty = 0}, {0}, 10);
+  search.Read(0, std::vector<float>{1, 1, 0});
+  EXPECT_TRUE(search.Advance()->empty());
+  EXPECT_EQ(search.live(), 0);
+}
+
 TEST(BeamSearch, TokensHaveTheirLogprobabilities) {
   const Logits model = RandomModel(3, 6);
-  for (const auto& found : Fast(model, {.width = 4, .length_penalty = 0}, {5}, 6)) {
+  const auto all = Fast(model, {.width = 4, .length_penalty = 0}, {5}, 6);
+  ASSERT_EQ(all.size(), 4u);
+  for (const auto& found : all) {
     double sum = 0;
     for (float logprob : found.logprobs) sum += logprob;
     EXPECT_EQ(found.logprobs.size(), found.tokens.size());

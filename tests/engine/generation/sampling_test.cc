@@ -7,6 +7,7 @@
 #include <map>
 #include <numeric>
 #include <random>
+#include <set>
 
 #include "engine/base/status.h"
 #include "engine/generation/philox.h"
@@ -111,6 +112,25 @@ TEST(UniformAt, IsEvenInEveryArgument) {
   }
 }
 
+TEST(UniformAt, ReadsEveryBitOfItsArguments) {
+  std::set<double> numbers = {UniformAt(0, 0, 0)};
+  for (int bit = 0; bit < 64; ++bit) {
+    const uint64_t x = uint64_t{1} << bit;
+    numbers.insert({UniformAt(x, 0, 0), UniformAt(0, x, 0), UniformAt(0, 0, x)});
+  }
+  EXPECT_EQ(numbers.size(), 1u + 3 * 64);
+}
+
+TEST(Sampler, TopPStopsWhereItsMassIsReached) {
+  const std::vector<float> row = {0, 0, 0, 0};
+  for (const auto& [mass, expected] : {std::pair{0.5, 0.5}, {0.75, 1.0 / 3}, {0.51, 1.0 / 3}}) {
+    const SamplingOptions options{.top_p = mass};
+    const std::vector<double> p = Sampler(options, {}, {}, 0).Probabilities(row).value();
+    EXPECT_NEAR(p[0], expected, 1e-12) << mass;
+    EXPECT_EQ(p[3], 0) << mass;
+  }
+}
+
 TEST(Sampler, AgreesWithFullSorts) {
   for (uint32_t seed = 0; seed < 200; ++seed) {
     const std::vector<float> row = RandomRow(50 + seed * 7, seed, seed % 3 == 0 ? 0.01f : 3);
@@ -176,6 +196,17 @@ TEST(Sampler, PenaltiesCountWhatWasSaid) {
   const std::vector<double> p = sampler.Probabilities(std::vector<float>{1, -1, 4, 0.5}).value();
   const std::vector<double> expected = Softmax({0.5, -2 - 0.5 - 2 * 0.25, 2 - 0.5 - 0.25, 0.5});
   for (int i = 0; i < 4; ++i) EXPECT_NEAR(p[i], expected[i], 1e-15);
+}
+
+TEST(Sampler, EveryPenaltyAloneTurnsGreedyFromWhatWasSaid) {
+  for (const SamplingOptions& options : {SamplingOptions{.repetition_penalty = 2, .temperature = 0},
+                                         {.presence_penalty = 0.5, .temperature = 0},
+                                         {.frequency_penalty = 0.5, .temperature = 0}}) {
+    Sampler sampler(options, {}, {}, 0);
+    const std::vector<float> row = {1, 0.9f, 0.1f};
+    EXPECT_EQ(sampler.Next(row)->token, 0);
+    EXPECT_EQ(sampler.Next(row)->token, 1);
+  }
 }
 
 TEST(Sampler, EndTokensWaitForMinTokens) {
@@ -283,6 +314,8 @@ TEST(SamplingOptions, IdsAndCountsAreRefusedOutsideTheirRange) {
   EXPECT_EQ(Refusal({.logit_bias = {{1, kNan}}}), "sampling.logit_bias[1]: nan is not a plain number");
   EXPECT_EQ(Refusal({.logit_bias = {{1, 0x1p-140f}}}),
             "sampling.logit_bias[1]: 7.17465e-43 is not a plain number");
+  EXPECT_EQ(Refusal({.top_k = 100, .top_logprobs = 20}), "");
+  EXPECT_EQ(Refusal({.logit_bias = std::vector<std::pair<int32_t, float>>(1024, {99, -100})}), "");
   EXPECT_EQ(Refusal({.logit_bias = std::vector<std::pair<int32_t, float>>(1025, {0, 1})}),
             "sampling.logit_bias: 1025 entries are above 1024");
 }

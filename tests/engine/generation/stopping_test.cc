@@ -115,6 +115,7 @@ TEST(StopOptions, AreCheckedWithNameValueAndLimit) {
             "stopping.stop_tokens[1]: 100 is not in [0, 100)");
   EXPECT_EQ(Refusal({.max_tokens = 1, .stop_tokens = {-1}}),
             "stopping.stop_tokens[0]: -1 is not in [0, 100)");
+  EXPECT_EQ(Refusal({.max_tokens = 1, .stop_strings = std::vector<std::string>(16, "a")}), "");
   EXPECT_EQ(Refusal({.max_tokens = 1, .stop_strings = std::vector<std::string>(17, "a")}),
             "stopping.stop: 17 strings are above 16");
   EXPECT_EQ(Refusal({.max_tokens = 1, .stop_strings = {"a", ""}}), "stopping.stop[1] is empty");
