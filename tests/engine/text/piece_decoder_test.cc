@@ -43,6 +43,34 @@ TEST(PieceDecoder, CompletesACharacterThatThePromptBegan) {
   EXPECT_THAT(Pieces("ab\ufffd", "z"), ElementsAre("z", ""));
 }
 
+TEST(PieceDecoder, APromptThatIsNoTextHidesNoBeginningOfACharacter) {
+  EXPECT_THAT(Pieces("\xff", "\U0001f600"), ElementsAre("", "", "", "\U0001f600", ""));
+}
+
+// Where every byte of half a character is a U+FFFD of its own.
+class FourBytes : public Tokenizer {
+ public:
+  absl::StatusOr<Encoding> Encode(std::string_view, std::optional<std::string_view>,
+                                  const EncodeOptions&) const override {
+    return Encoding();
+  }
+  std::string Decode(std::span<const int32_t> ids, bool) const override {
+    if (ids.size() == 4) return std::string(ids.begin(), ids.end());
+    std::string text;
+    for (size_t i = 0; i < ids.size(); ++i) text += "\ufffd";
+    return text;
+  }
+  int32_t vocab_size() const override { return 256; }
+  int32_t TokenId(std::string_view) const override { return -1; }
+};
+
+TEST(PieceDecoder, WaitsForThreeBytesThatLackOne) {
+  const FourBytes tokenizer;
+  PieceDecoder decoder(tokenizer, {}, true);
+  for (int32_t byte : {0xf0, 0x9f, 0x98}) EXPECT_EQ(decoder.Add(byte), "");
+  EXPECT_EQ(decoder.Add(0x80), "\U0001f600");
+}
+
 TEST(PieceDecoder, SaysNothingOfThePrompt) { EXPECT_THAT(Pieces("the prompt", "x"), ElementsAre("x", "")); }
 
 TEST(PieceDecoder, PutsTheSpaceThatTheContextAsksFor) {

@@ -94,6 +94,13 @@ TEST(Tokenizer, WordPieceDecoderJoinsPieces) {
   Json json = WordLevel(R"({"decoder": {"type": "WordPiece", "prefix": "##", "cleanup": true},
                             "model": {"vocab": {"##d": 6, ".": 7}}})");
   EXPECT_EQ(Make(json)->Decode(std::vector<int32_t>{3, 6, 4, 7}, true), "ad b.");
+  EXPECT_EQ(Make(json)->Decode(std::vector<int32_t>{6, 6}, true), "##dd") << "the first goes on from nothing";
+}
+
+TEST(Tokenizer, WordPieceDecoderCleansEnglishUp) {
+  Json json = WordLevel(R"({"decoder": {"type": "WordPiece"},
+                            "model": {"vocab": {"do not": 6, "n't": 7, "'s": 8, "?": 9}}})");
+  EXPECT_EQ(Make(json)->Decode(std::vector<int32_t>{3, 6, 4, 7, 5, 8, 9}, true), "a don't bn't c's?");
 }
 
 TEST(Tokenizer, TemplateAddsSpecialTokensAndTypes) {
@@ -143,6 +150,25 @@ TEST(Tokenizer, NormalizedAddedTokensAreFoundInNormalizedText) {
               ElementsAre(0, 6));
 }
 
+TEST(Tokenizer, OfAddedTokensThatNormalizationMadeEqualTheFirstIsFound) {
+  Json json = WordLevel();
+  json["added_tokens"].push_back(Json{{"id", 6}, {"content", "Xy"}});
+  json["added_tokens"].push_back(Json{{"id", 7}, {"content", "xY"}});
+  EXPECT_THAT(Ids(*Make(json), "xy XY"), ElementsAre(6, 6));
+}
+
+TEST(Tokenizer, SpecialTokensAreFoundAsTheyCameUnlessTheySayOtherwise) {
+  const auto tokenizer = WithAdded(R"({"content": "XY", "special": true})");
+  EXPECT_THAT(Ids(*tokenizer, "XY xy"), ElementsAre(6, 0));
+}
+
+TEST(Tokenizer, NoTokenIsFoundWithinOneThatDoesNotStandAlone) {
+  Json json = WordLevel();
+  json["added_tokens"].push_back(Json{{"id", 6}, {"content", "xyz"}, {"single_word", true}});
+  json["added_tokens"].push_back(Json{{"id", 7}, {"content", "yz"}});
+  EXPECT_THAT(Ids(*Make(json), "axyz ayz xyz"), ElementsAre(0, 3, 7, 6));
+}
+
 TEST(Tokenizer, SingleWordsTouchNoWord) {
   auto tokenizer = WithAdded(R"({"content": "xx", "single_word": true})");
   EXPECT_THAT(Ids(*tokenizer, "xx a xx. axx xxb"), ElementsAre(6, 3, 6, 0, 0, 0));
@@ -187,6 +213,7 @@ TEST(Tokenizer, RefusesAddedTokensThatAreNone) {
             "tokenizer.json: added_tokens[3]: content is missing or empty");
   EXPECT_EQ(RefusalWithAdded(Cat(R"({"id": 6, "content": ")", std::string(1'000'000, 'x'), "\"}")),
             "tokenizer.json: added_tokens[3]: content: 1000000 bytes are above 1024");
+  EXPECT_EQ(RefusalWithAdded(Cat(R"({"id": 6, "content": ")", std::string(1024, 'x'), "\"}")), "accepted");
   EXPECT_EQ(RefusalWithAdded(R"({"id": 6, "content": "[SEP]"})"),
             "tokenizer.json: added_tokens: \"[SEP]\" appears twice");
   EXPECT_EQ(RefusalWithAdded(R"({"id": 6, "content": "a"})"),
