@@ -3,8 +3,8 @@
     tests/run.py [quick|full]      stages, one after the other
     tests/run.py TARGET [FILTER]   one test binary (asan/TARGET, tsan/TARGET for another build) or one Python test
 
-A failing stage does not stop the next. Each stage says its minutes; what cannot run here is said (`not run: NAME`) and
-counted as nothing; the last line is the sum of all: `N passed, N failed`.
+A failing stage does not stop the next. Each stage says its minutes and how many of them went into building; what cannot
+run here is said (`not run: NAME`) and counted as nothing; the last line is the sum of all: `N passed, N failed`.
 """
 import collections
 import glob
@@ -47,6 +47,7 @@ SANITIZER_OPTIONS = {
 long_tests = {}  # the environment in which the release build's tests are long
 passed = 0
 failures = []  # their names
+built = 0.0  # seconds that builds took
 
 
 # ----------------------------------------------------------------------------------------------------- one test program
@@ -89,7 +90,10 @@ def check(name, status, good, bad):
 
 def build(preset, *targets):
     """True if all is built; a build that fails is one failure."""
+    global built
+    start = time.monotonic()
     status, _ = run(["./dev", "build", preset, *targets])
+    built += time.monotonic() - start
     if status != 0:
         count(f"build {preset}", 0, 1)
     return status == 0
@@ -215,9 +219,10 @@ def run_stages(stages):
     for stage in stages:
         name = stage.__name__.removeprefix("stage_")
         print(f"== {name}", flush=True)
-        start, passed_before, failed_before = time.monotonic(), passed, len(failures)
+        start, built_before, passed_before, failed_before = time.monotonic(), built, passed, len(failures)
         stage()
         minutes[name] = (f"== {name}: {(time.monotonic() - start) / 60:.1f} minutes, "
+                         f"{(built - built_before) / 60:.1f} of them building, "
                          f"{passed - passed_before} passed, {len(failures) - failed_before} failed")
         print(minutes[name], flush=True)
     print("\nAll stages:", *minutes.values(), sep="\n")
