@@ -6,7 +6,7 @@ WORKDIR /heed
 COPY deploy/packages.txt deploy/
 RUN apt-get update && apt-get install -y --no-install-recommends $(grep -v '^#' deploy/packages.txt)
 COPY . .
-ENV CCACHE_DIR=/ccache CCACHE_BASEDIR=/heed CCACHE_NOHASHDIR=1
+ENV CCACHE_DIR=/ccache CCACHE_BASEDIR=/heed CCACHE_NOHASHDIR=1 CCACHE_SLOPPINESS=pch_defines,time_macros
 RUN cmake --preset release && cmake --build --preset release --target heed
 # ldd names the shared libraries and the loader; they keep their places.
 RUN mkdir -p /image/usr/bin /image/etc /image/usr/share/heed && \

@@ -278,7 +278,7 @@ TEST(Contracts, EveryTypeRefusesWhatItDoesNotKnow) {
 TEST(Contracts, AnUnknownTypeIsNamedWithTheKnown) {
   const Layer layer(AttentionExamples()[0], Precision::kF32);
   const auto weights = Weights::Of({});
-  const auto refused = layer.New(Json::parse(R"({"type": "sofmax"})"), WeightScope(*weights));
+  const auto refused = layer.New(*ParseJson(R"({"type": "sofmax"})", "options"), WeightScope(*weights));
   ASSERT_FALSE(refused.ok());
   for (const char* part : {"layers[0].attention", "sofmax", "full"}) {
     EXPECT_THAT(refused.status().message(), testing::HasSubstr(part));

@@ -27,7 +27,7 @@ class Layer {
       tensors_[name] = tensor;
     }
     weights_ = Weights::Of(tensors_);
-    options_ = Json::parse(example.options);
+    options_ = *ParseJson(example.options, "options");
     options_["type"] = example.type;
     const WeightScope scope = this->scope();
     auto attention = New(options_, scope);

@@ -20,7 +20,7 @@ struct Refusal {
 inline void ExpectRefused(const Layer& layer, const WeightScope& scope,
                           const std::vector<Refusal>& refusals) {
   for (const Refusal& refusal : refusals) {
-    Json options = Json::parse(refusal.options);
+    Json options = *ParseJson(refusal.options, "options");
     options["type"] = layer.example().type;
     const auto refused = layer.New(options, scope, refusal.place);
     ASSERT_FALSE(refused.ok()) << refusal.options;

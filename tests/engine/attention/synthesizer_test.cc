@@ -14,7 +14,7 @@ using testing::HasSubstr;
 absl::Status Refusal(const std::string& options, Place place = Place::kDecoder) {
   const Layer full({"full", "{}", place, 32, 4, QueryKeyValue(32, 32, 32)}, Precision::kF32);
   const auto weights = Weights::Of({});
-  return full.New(Json::parse(options), WeightScope(*weights)).status();
+  return full.New(*ParseJson(options, "options"), WeightScope(*weights)).status();
 }
 
 TEST(Synthesizer, RefusesWithTheFieldTheValueAndTheLimit) {

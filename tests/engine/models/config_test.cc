@@ -64,7 +64,7 @@ TEST(ModelConfig, EveryRefusalNamesTheFieldTheValueAndTheLimit) {
       {With("layers", {{{"atention", {{"type", "full"}}}}}), {"layers[0]", "attention"}},
   };
   for (const Case& c : cases) {
-    for (const std::string& word : c.says) EXPECT_THAT(Refusal(c.config), HasSubstr(word)) << c.config.dump();
+    for (const std::string& word : c.says) EXPECT_THAT(Refusal(c.config), HasSubstr(word)) << Shown(c.config);
   }
 }
 

@@ -228,7 +228,7 @@ TEST(Sequence, HoldsNoMoreThanItsClosedForm) {
       step.push_back(Last(sequence.get(), {i % 50}, &out));
       RunPass(*model, step, threads);
       ASSERT_LE(MeasuredBytes(*sequence), model->StateBytes(sequence->tokens()))
-          << attention.dump() << " at " << i;
+          << Shown(attention) << " at " << i;
     }
   }
 }
