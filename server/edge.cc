@@ -25,6 +25,15 @@ absl::Status Edge::Enter(const Method& method) {
   (void)Try([&] {
     if (events_.started) events_.started(method);
   });
+  const absl::Status status = Admit(method);
+  if (status.ok()) return status;
+  (void)Try([&] {
+    if (events_.refused) events_.refused(status);
+  });
+  return status;
+}
+
+absl::Status Edge::Admit(const Method& method) {
   std::lock_guard lock(mutex_);
   ++(method.health ? asking_ : inside_);
   if (method.health) return absl::OkStatus();
@@ -33,6 +42,10 @@ absl::Status Edge::Enter(const Method& method) {
   return RetryAfter(Error(ErrorReason::kTooManyRequests, "the server answers ", options_.requests,
                           " requests at a time, no more"),
                     kCrowded);
+}
+
+void Edge::Sent(const Method& method) const {
+  if (events_.sent) events_.sent(method);
 }
 
 void Edge::Leave(const Method& method, const absl::Status& status, Duration took,

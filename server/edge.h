@@ -19,9 +19,12 @@
 
 namespace heed {
 
+// One of kMethods (server/methods.h).
 struct Method {
+  int index = 0;             // there
   std::string_view service;  // "heed.v1.Inference"
   std::string_view name;     // "Classify"
+  bool streams = false;      // its answer is a stream
   bool health = false;       // answered always: it says how the server is, and keeps nobody from stopping
 };
 
@@ -43,7 +46,9 @@ struct EdgeOptions {
 
 // What passes the edge, for metrics and logs. Called from any thread; must be quick.
 struct EdgeEvents {
-  std::function<void(const Method& method)> started;
+  std::function<void(const Method& method)> started;        // its request is there
+  std::function<void(const absl::Status& status)> refused;  // by Enter()
+  std::function<void(const Method& method)> sent;           // a message of its answer; throws nothing
   std::function<void(const Method& method, const absl::Status& status, Duration took,
                      std::string_view request_id)>
       handled;
@@ -60,6 +65,7 @@ class Edge {
   // A call begins, and ends: each Enter() is followed by one Leave(), also when it refused. UNAVAILABLE when
   // closed, RESOURCE_EXHAUSTED when there are too many.
   absl::Status Enter(const Method& method);
+  void Sent(const Method& method) const;  // a message of the answer is on its way
   void Leave(const Method& method, const absl::Status& status, Duration took, std::string_view request_id);
 
   // Does what a call wants in this thread. What it throws is told, and becomes the status.
@@ -84,6 +90,8 @@ class Edge {
   Workers& streams() { return streams_; }  // writes pieces of streams, which no large answer holds up
 
  private:
+  absl::Status Admit(const Method& method);
+
   const Clock* const clock_;
   const EdgeOptions options_;
   const EdgeEvents events_;

@@ -85,7 +85,10 @@ absl::StatusOr<LoadedModel> LoadFromFolder(const ModelSpec& spec) {
 
 Registry::Registry(std::vector<ModelSpec> specs, Turns* turns, const Clock* clock, EventsFor events_for)
     : turns_(turns), clock_(clock), events_for_(std::move(events_for)) {
-  for (ModelSpec& spec : specs) entries_.push_back({.spec = std::move(spec), .since = clock_->Now()});
+  for (ModelSpec& spec : specs) {
+    spec.index = entries_.size();
+    entries_.push_back({.spec = std::move(spec), .since = clock_->Now()});
+  }
 }
 
 absl::Status Registry::Load(size_t i, const ModelLoader& load) {

@@ -22,6 +22,7 @@ namespace heed {
 
 // What is to be served.
 struct ModelSpec {
+  size_t index = 0;  // among the registry's, which says it
   std::string name;
   std::string version = "1";
   std::string folder;

@@ -39,7 +39,7 @@ class Answering : public InputJobs {
              .memory = api.answer_memory,
              .inputs = call->request().inputs_size(),
              .urgency = {.priority = call->request().target().priority(), .deadline = call->deadline()}}),
-        metrics_(api.metrics->ForModel(model->spec, model->info())),
+        metrics_(api.metrics->Of(*model)),
         reader_(model, metrics_, &api.edge->clock(), api.limits(), call->request().text(),
                 MaxInputTokens(model->info(), api.limits())),
         send_bytes_(api.config->transport().send_bytes()),
@@ -97,14 +97,14 @@ class Answering : public InputJobs {
   }
 
   void Refused(int i, const absl::Status& status) override {
-    if (ReasonOf(status) == ErrorReason::kQueueFull) metrics_->Shed("queue_full");
+    metrics_->Refused(status);
     Keep(i, status);
   }
 
   void Keep(int i, absl::StatusOr<Value> result) {
     const Duration since_arrival = edge().clock().Now() - call_->arrival();
     if (result.ok()) {
-      metrics_->Succeeded("complete", since_arrival);
+      metrics_->Succeeded(FinishedBy::kComplete, since_arrival);
     } else {
       metrics_->Failed(result.status(), since_arrival);
     }

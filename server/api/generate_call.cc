@@ -57,11 +57,11 @@ void GenerateCall::MeasureTaken(const StreamEvent& event) {
   const auto* piece = std::get_if<Piece>(&event.what);
   if (piece == nullptr || piece->tokens.empty()) return;
   const Time now = edge().clock().Now();
-  ModelMetrics* metrics = api_.metrics->ForModel(model_->spec, model_->info());
+  ModelMetrics* metrics = api_.metrics->Of(*model_);
   const int64_t tokens = std::ssize(piece->tokens);
   auto [last, first] = last_token_.try_emplace({event.input, event.sample}, now);
-  if (first) metrics->FirstToken(now - arrival());
-  metrics->MoreTokens(first ? tokens - 1 : tokens, now - last->second);
+  if (first) metrics->FirstTokenTaken(now - arrival());
+  metrics->MoreTokensTaken(first ? tokens - 1 : tokens, now - last->second);
   last->second = now;
 }
 

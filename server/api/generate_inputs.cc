@@ -14,8 +14,8 @@
 namespace heed {
 namespace {
 
-std::string_view ReasonText(Finished::Reason reason) {
-  return reason == Finished::Reason::kMaxTokens ? "length" : "stop";
+FinishedBy HowFinished(Finished::Reason reason) {
+  return reason == Finished::Reason::kMaxTokens ? FinishedBy::kLength : FinishedBy::kStop;
 }
 
 // Room for what is to follow a prompt that may be cut; a source needs none.
@@ -51,7 +51,7 @@ GenerateInputs::GenerateInputs(const ApiContext& api, std::shared_ptr<const v1::
       request_(std::move(request)),
       plan_(plan),
       longest_(MaxTokens(model().info(), api.limits())),
-      metrics_(api.metrics->ForModel(model().spec, model().info())),
+      metrics_(api.metrics->Of(model())),
       reader_(&model(), metrics_, &api.edge->clock(), api.limits(), request_->text(),
               LongestPrompt(*request_, model().info(), api.limits())),
       events_(std::make_shared<StreamBuffer>(std::move(ready))),
@@ -75,7 +75,7 @@ void GenerateInputs::CountEnd(const StreamEvent& event) const {
     Usage usage = finished->usage;
     if (event.sample > 0) usage.input_tokens = 0;  // the samples read their prompt together
     metrics_->Spent(usage);
-    metrics_->Succeeded(ReasonText(finished->reason), since_arrival);
+    metrics_->Succeeded(HowFinished(finished->reason), since_arrival);
   } else if (const auto* error = std::get_if<absl::Status>(&event.what)) {
     metrics_->Failed(*error, since_arrival);
   }
@@ -123,7 +123,7 @@ absl::Status GenerateInputs::ReserveFor(int64_t max_tokens) {
 }
 
 void GenerateInputs::Refused(int i, const absl::Status& status) {
-  if (ReasonOf(status) == ErrorReason::kQueueFull) metrics_->Shed("queue_full");
+  metrics_->Refused(status);
   for (int sample = 0; sample < plan_.samples(); ++sample)
     events_->Add({.input = i, .sample = sample, .what = status});
 }

@@ -10,11 +10,10 @@
 #include "server/api/generate_call.h"
 #include "server/api/models.h"
 #include "server/api/options.h"
+#include "server/methods.h"
 
 namespace heed {
 namespace {
-
-constexpr std::string_view kService = "heed.v1.Inference";
 
 using MadeJob = absl::StatusOr<std::shared_ptr<Job>>;
 
@@ -179,34 +178,31 @@ typename Call::Handler Handling(const ApiContext& api,
 grpc::ServerUnaryReactor* InferenceService::Classify(grpc::CallbackServerContext* context,
                                                      const grpc::ByteBuffer* request,
                                                      grpc::ByteBuffer* response) {
-  return ClassifyInputs::Call::Start(api_.edge, {kService, "Classify"}, context, request, response,
+  return ClassifyInputs::Call::Start(api_.edge, kClassify, context, request, response,
                                      Handling(api_, heed::Classify));
 }
 
 grpc::ServerUnaryReactor* InferenceService::Embed(grpc::CallbackServerContext* context,
                                                   const grpc::ByteBuffer* request,
                                                   grpc::ByteBuffer* response) {
-  return EmbedInputs::Call::Start(api_.edge, {kService, "Embed"}, context, request, response,
-                                  Handling(api_, heed::Embed));
+  return EmbedInputs::Call::Start(api_.edge, kEmbed, context, request, response, Handling(api_, heed::Embed));
 }
 
 grpc::ServerUnaryReactor* InferenceService::Score(grpc::CallbackServerContext* context,
                                                   const grpc::ByteBuffer* request,
                                                   grpc::ByteBuffer* response) {
-  return ScoreInputs::Call::Start(api_.edge, {kService, "Score"}, context, request, response,
-                                  Handling(api_, heed::Score));
+  return ScoreInputs::Call::Start(api_.edge, kScore, context, request, response, Handling(api_, heed::Score));
 }
 
 grpc::ServerUnaryReactor* InferenceService::Fill(grpc::CallbackServerContext* context,
                                                  const grpc::ByteBuffer* request,
                                                  grpc::ByteBuffer* response) {
-  return FillInputs::Call::Start(api_.edge, {kService, "Fill"}, context, request, response,
-                                 Handling(api_, heed::Fill));
+  return FillInputs::Call::Start(api_.edge, kFill, context, request, response, Handling(api_, heed::Fill));
 }
 
 grpc::ServerWriteReactor<grpc::ByteBuffer>* InferenceService::Generate(grpc::CallbackServerContext* context,
                                                                        const grpc::ByteBuffer* request) {
-  auto call = std::make_shared<GenerateCall>(api_, Method{kService, "Generate"}, context, request);
+  auto call = std::make_shared<GenerateCall>(api_, kGenerate, context, request);
   call->Begin();
   return call.get();
 }

@@ -10,13 +10,12 @@
 #include "server/api/inputs.h"
 #include "server/api/options.h"
 #include "server/error.h"
+#include "server/methods.h"
 #include "server/transport/unary_call.h"
 
 namespace heed {
 namespace {
 
-constexpr Method kListModels = {"heed.v1.Models", "ListModels"};
-constexpr Method kDescribeModel = {"heed.v1.Models", "DescribeModel"};
 constexpr Duration kLoading = std::chrono::seconds(1);
 
 v1::Architecture ToMessage(Architecture architecture) {

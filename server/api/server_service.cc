@@ -11,14 +11,13 @@
 #include "grpcpp/grpcpp.h"
 #include "server/api/models.h"
 #include "server/jobs/fill.h"
+#include "server/methods.h"
 #include "server/transport/unary_call.h"
 
 namespace heed {
 namespace {
 
 using google::protobuf::util::TimeUtil;
-
-constexpr Method kDescribeServer = {"heed.v1.Server", "DescribeServer"};
 
 #ifdef __clang__
 constexpr std::string_view kCompiler = __VERSION__;

@@ -12,22 +12,26 @@
 
 namespace heed {
 
+// Numbers that others keep, and may be asked for at any time from any thread. Those not given are not
+// exposed.
+struct GaugeSources {
+  std::function<int64_t()> calls_in_flight;
+  std::function<bool()> listener_up;
+  std::function<int64_t()> answer_bytes_reserved;
+};
+
 // Thread-safe.
 class Gauges final : public prometheus::Collectable {
  public:
-  // The registry must outlive it, and what the functions use.
-  Gauges(const Registry* registry, std::function<int64_t()> calls_in_flight,
-         std::function<bool()> listener_up)
-      : registry_(registry),
-        calls_in_flight_(std::move(calls_in_flight)),
-        listener_up_(std::move(listener_up)) {}
+  // The registry must outlive it, and what the sources use.
+  Gauges(const Registry* registry, GaugeSources sources)
+      : registry_(registry), sources_(std::move(sources)) {}
 
   std::vector<prometheus::MetricFamily> Collect() const override;
 
  private:
   const Registry* const registry_;
-  const std::function<int64_t()> calls_in_flight_;
-  const std::function<bool()> listener_up_;
+  const GaugeSources sources_;
 };
 
 }  // namespace heed

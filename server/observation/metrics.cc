@@ -1,205 +1,74 @@
 #include "server/observation/metrics.h"
 
-#include <chrono>
+#include <string>
+#include <utility>
 
-#include "server/observation/log.h"
+#include "server/error.h"
+#include "server/observation/codes.h"
+#include "server/observation/families.h"
 
 namespace heed {
-namespace {
 
 using prometheus::Labels;
 
-// 0.5 ms, an encoder's answer, to 600 s, a long generation's.
-const prometheus::Histogram::BucketBoundaries& TimeBuckets() {
-  static const prometheus::Histogram::BucketBoundaries buckets = {
-      0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 400, 600};
-  return buckets;
+std::vector<double> DurationBuckets() {
+  return {0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25,
+          0.5,    1,       2.5,    5,     10,     25,    50,   100,   250,  600};
 }
 
-// Powers of two to 65,536.
-const prometheus::Histogram::BucketBoundaries& CountBuckets() {
-  static const auto buckets = [] {
-    prometheus::Histogram::BucketBoundaries powers;
-    for (int i = 0; i <= 16; ++i) powers.push_back(1 << i);
-    return powers;
-  }();
-  return buckets;
+Metrics::Metrics(std::span<const Method> methods, size_t models, std::vector<double> duration_buckets)
+    : duration_buckets_(std::move(duration_buckets)),
+      calls_(methods.size()),
+      shed_(&ShedFamily(*families_),
+            [](ErrorReason reason) { return Labels{{"reason", std::string(Name(reason))}}; }),
+      failed_tasks_(Counter(*families_, "heed_task_failures_total",
+                            "Tasks of the request and answer threads that threw.", {})),
+      models_(models) {
+  for (const Method& method : methods) calls_[method.index] = Register(method);
+  shed_.Of(ErrorReason::kTooManyRequests);
+  shed_.Of(ErrorReason::kServerStopping);
 }
 
-std::string CodeName(absl::StatusCode code) { return absl::StatusCodeToString(code); }  // "INVALID_ARGUMENT"
-
-std::string_view ReasonOf(absl::StatusCode code) {
-  switch (code) {
-    case absl::StatusCode::kInvalidArgument:
-      return "validation";
-    case absl::StatusCode::kResourceExhausted:
-      return "overloaded";
-    case absl::StatusCode::kDeadlineExceeded:
-      return "deadline";
-    case absl::StatusCode::kCancelled:
-      return "cancelled";
-    case absl::StatusCode::kUnavailable:
-      return "stopping";
-    case absl::StatusCode::kInternal:
-      return "model";
-    default:
-      return "other";
+Metrics::Calls Metrics::Register(const Method& method) const {
+  prometheus::Registry& registry = *families_;
+  const Labels labels = {{"grpc_service", std::string(method.service)},
+                         {"grpc_method", std::string(method.name)},
+                         {"grpc_type", method.streams ? "server_stream" : "unary"}};
+  Calls calls;
+  calls.started = &Counter(registry, "grpc_server_started_total", "Calls that were begun.", labels);
+  calls.received =
+      &Counter(registry, "grpc_server_msg_received_total", "Messages that clients have sent.", labels);
+  calls.sent =
+      &Counter(registry, "grpc_server_msg_sent_total", "Messages that were sent to clients.", labels);
+  calls.took = &Histogram(registry, "grpc_server_handling_seconds", "From a call's arrival to its end.",
+                          labels, duration_buckets_);
+  for (size_t code = 0; code < calls.handled.size(); ++code) {
+    calls.handled[code] =
+        &Counter(registry, "grpc_server_handled_total", "Calls that have ended, by the answer's code.",
+                 With(labels, "grpc_code", kCodeNames[code]));
   }
+  return calls;
 }
-
-}  // namespace
-
-std::string_view TaskOf(const ModelInfo& info) {
-  switch (info.head) {
-    case Head::kClassification:
-      return "classification";
-    case Head::kTokenClassification:
-      return "token_classification";
-    case Head::kEmbedding:
-      return "embedding";
-    case Head::kLanguageModel:
-      return info.architecture == Architecture::kEncoder ? "fill" : "generation";
-    case Head::kNone:
-      break;
-  }
-  return "none";
-}
-
-prometheus::Labels LabelsOf(const ModelSpec& spec, const ModelInfo& info) {
-  return {{"model_name", spec.name},
-          {"model_version", spec.version},
-          {"task", std::string(TaskOf(info))},
-          {"attention", info.attention}};
-}
-
-Metrics::CounterFamily& Metrics::Counter(std::string_view name, std::string_view help) {
-  return prometheus::BuildCounter().Name(std::string(name)).Help(std::string(help)).Register(*families_);
-}
-Metrics::GaugeFamily& Metrics::Gauge(std::string_view name, std::string_view help) {
-  return prometheus::BuildGauge().Name(std::string(name)).Help(std::string(help)).Register(*families_);
-}
-Metrics::HistogramFamily& Metrics::Histogram(std::string_view name, std::string_view help) {
-  return prometheus::BuildHistogram().Name(std::string(name)).Help(std::string(help)).Register(*families_);
-}
-
-Metrics::Metrics()
-    : started_(Counter("grpc_server_started_total", "Calls that were begun.")),
-      handled_(Counter("grpc_server_handled_total", "Calls that were answered, by the answer's code.")),
-      success_(Counter("heed_request_success_total", "Inputs that were answered, by why the answer ended.")),
-      failure_(Counter("heed_request_failure_total", "Inputs that were not answered, by why.")),
-      deadline_missed_(
-          Counter("heed_deadline_missed_total", "Inputs whose deadline passed, by how far they were.")),
-      shed_(Counter("heed_requests_shed_total", "Inputs that the scheduler did not take, by why.")),
-      prompt_tokens_(Counter("heed_prompt_tokens_total", "Tokens read.")),
-      generation_tokens_(Counter("heed_generation_tokens_total", "Tokens made.")),
-      load_seconds_(Gauge("heed_model_load_seconds", "What loading the model took.")),
-      tokenization_(Histogram("heed_request_tokenization_time_seconds", "Text to tokens, one input.")),
-      first_token_(
-          Histogram("heed_time_to_first_token_seconds", "From a request's arrival to its first token.")),
-      inter_token_(Histogram("heed_inter_token_latency_seconds", "From a token to the next.")),
-      latency_(
-          Histogram("heed_e2e_request_latency_seconds", "From a request's arrival to an input's answer.")),
-      queue_(Histogram("heed_request_queue_time_seconds", "From submission to the first pass.")),
-      prefill_(
-          Histogram("heed_request_prefill_time_seconds", "From the first pass until the input was read.")),
-      decode_(Histogram("heed_request_decode_time_seconds", "From then to the last token.")),
-      batch_size_(Histogram("heed_batch_size", "Inputs that shared a pass.")),
-      batch_tokens_(Histogram("heed_batch_tokens", "Rows of a pass.")) {}
 
 EdgeEvents Metrics::Events() {
   EdgeEvents events;
-  events.started = [this](const Method& method) { CallStarted(method.service, method.name); };
-  events.handled = [this](const Method& method, const absl::Status& status, Duration, std::string_view) {
-    CallHandled(method.service, method.name, status.code());
+  events.started = [this](const Method& method) {
+    calls_[method.index].started->Increment();
+    calls_[method.index].received->Increment();
   };
+  events.refused = [this](const absl::Status& status) { shed_.Of(ReasonOf(status)).Increment(); };
+  events.sent = [this](const Method& method) { calls_[method.index].sent->Increment(); };
+  events.handled = [this](const Method& method, const absl::Status& status, Duration took, std::string_view) {
+    calls_[method.index].handled[static_cast<size_t>(status.code())]->Increment();
+    calls_[method.index].took->Observe(ToSeconds(took));
+  };
+  events.failed = [this](std::string_view) { failed_tasks_.Increment(); };
   return events;
 }
 
-void Metrics::CallStarted(std::string_view service, std::string_view method) {
-  started_.Add({{"grpc_service", std::string(service)}, {"grpc_method", std::string(method)}}).Increment();
-}
-
-void Metrics::CallHandled(std::string_view service, std::string_view method, absl::StatusCode code) {
-  handled_
-      .Add({{"grpc_service", std::string(service)},
-            {"grpc_method", std::string(method)},
-            {"grpc_code", CodeName(code)}})
-      .Increment();
-}
-
-ModelMetrics* Metrics::ForModel(const ModelSpec& spec, const ModelInfo& info) {
-  std::lock_guard lock(mutex_);
-  const Labels labels = LabelsOf(spec, info);
-  for (const auto& model : models_) {
-    if (model->labels_ == labels) return model.get();
-  }
-  return models_.emplace_back(new ModelMetrics(this, spec, info)).get();
-}
-
-ModelMetrics::ModelMetrics(Metrics* metrics, const ModelSpec& spec, const ModelInfo& info)
-    : metrics_(metrics),
-      labels_(LabelsOf(spec, info)),
-      load_seconds_(&metrics->load_seconds_.Add(labels_)),
-      tokenization_(&metrics->tokenization_.Add(labels_, TimeBuckets())),
-      first_token_(&metrics->first_token_.Add(labels_, TimeBuckets())),
-      inter_token_(&metrics->inter_token_.Add(labels_, TimeBuckets())),
-      latency_(&metrics->latency_.Add(labels_, TimeBuckets())),
-      queue_(&metrics->queue_.Add(labels_, TimeBuckets())),
-      prefill_(&metrics->prefill_.Add(labels_, TimeBuckets())),
-      decode_(&metrics->decode_.Add(labels_, TimeBuckets())),
-      batch_size_(&metrics->batch_size_.Add(labels_, CountBuckets())),
-      batch_tokens_(&metrics->batch_tokens_.Add(labels_, CountBuckets())),
-      prompt_tokens_(&metrics->prompt_tokens_.Add(labels_)),
-      generation_tokens_(&metrics->generation_tokens_.Add(labels_)) {}
-
-Labels ModelMetrics::With(std::string_view name, std::string_view value) const {
-  Labels labels = labels_;
-  labels.emplace(name, value);
-  return labels;
-}
-
-void ModelMetrics::Loaded(Duration time) { load_seconds_->Set(ToSeconds(time)); }
-void ModelMetrics::Tokenized(Duration time) { tokenization_->Observe(ToSeconds(time)); }
-void ModelMetrics::FirstToken(Duration since_arrival) { first_token_->Observe(ToSeconds(since_arrival)); }
-
-void ModelMetrics::MoreTokens(int64_t tokens, Duration since_last) {
-  for (int64_t i = 0; i < tokens; ++i)
-    inter_token_->Observe(ToSeconds(since_last) / static_cast<double>(tokens));
-}
-
-void ModelMetrics::Succeeded(std::string_view finished_reason, Duration since_arrival) {
-  metrics_->success_.Add(With("finished_reason", finished_reason)).Increment();
-  latency_->Observe(ToSeconds(since_arrival));
-}
-
-void ModelMetrics::Failed(const absl::Status& status, Duration since_arrival) {
-  Labels labels = With("code", CodeName(status.code()));
-  labels.emplace("reason", ReasonOf(status.code()));
-  metrics_->failure_.Add(labels).Increment();
-  latency_->Observe(ToSeconds(since_arrival));
-}
-
-void ModelMetrics::Spent(const Usage& usage) {
-  prompt_tokens_->Increment(static_cast<double>(usage.input_tokens));
-  generation_tokens_->Increment(static_cast<double>(usage.output_tokens));
-  queue_->Observe(ToSeconds(usage.queued));
-  prefill_->Observe(ToSeconds(usage.prefill));
-  if (usage.output_tokens > 0) decode_->Observe(ToSeconds(usage.decode));
-}
-
-void ModelMetrics::Shed(std::string_view reason) { metrics_->shed_.Add(With("reason", reason)).Increment(); }
-
-SchedulerEvents ModelMetrics::Events() {
-  SchedulerEvents events;
-  events.step = [this](int64_t jobs, int64_t rows, int64_t) {
-    batch_size_->Observe(static_cast<double>(jobs));
-    batch_tokens_->Observe(static_cast<double>(rows));
-  };
-  events.refused = [this](std::string_view reason) { Shed(reason); };
-  events.deadline_missed = [this](std::string_view stage) {
-    metrics_->deadline_missed_.Add(With("stage", stage)).Increment();
-  };
-  return events;
+ModelMetrics* Metrics::Add(const ModelSpec& spec, const ModelInfo& info) {
+  models_[spec.index] = std::make_unique<ModelMetrics>(*families_, spec, info, duration_buckets_);
+  return models_[spec.index].get();
 }
 
 }  // namespace heed

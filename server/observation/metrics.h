@@ -1,108 +1,61 @@
-// What the server counts, for Prometheus. Names follow vLLM's stems under `heed_`, units are seconds and
-// bytes. Labels come from the loaded models and from our own words only, so their number is bounded.
+// What the server counts, for Prometheus. Names follow vLLM's stems under `heed_` and the gRPC middlewares'
+// under `grpc_server_`, units are seconds and bytes; docs/metrics.md lists them. Labels come from the
+// methods, the loaded models and our own words only, so their number is bounded.
 #ifndef HEED_SERVER_OBSERVATION_METRICS_H_
 #define HEED_SERVER_OBSERVATION_METRICS_H_
 
+#include <array>
 #include <memory>
-#include <mutex>
-#include <string>
-#include <string_view>
+#include <span>
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "prometheus/collectable.h"
-#include "prometheus/counter.h"
-#include "prometheus/family.h"
-#include "prometheus/histogram.h"
 #include "prometheus/registry.h"
 #include "server/clock.h"
 #include "server/edge.h"
-#include "server/job.h"
+#include "server/observation/model_metrics.h"
+#include "server/observation/reason_counters.h"
 #include "server/registry.h"
 
 namespace heed {
 
-class Metrics;
+// Upper bounds in seconds: 100 microseconds, a short pass, to 600 s, a long stream; neighbours are at most a
+// factor of 2.5 apart.
+std::vector<double> DurationBuckets();
 
-// One model's. Thread-safe; lives as long as its Metrics.
-class ModelMetrics {
- public:
-  void Loaded(Duration time);
-  void Tokenized(Duration time);
-  void FirstToken(Duration since_arrival);
-  void MoreTokens(int64_t tokens, Duration since_last);  // several at once count as evenly spread
-  // An input was answered ("complete", "stop" or "length"), or not.
-  void Succeeded(std::string_view finished_reason, Duration since_arrival);
-  void Failed(const absl::Status& status, Duration since_arrival);
-  void Spent(const Usage& usage);
-  void Shed(std::string_view reason);
-  SchedulerEvents Events();  // what the model's scheduler counts
-
- private:
-  friend class Metrics;
-  ModelMetrics(Metrics* metrics, const ModelSpec& spec, const ModelInfo& info);
-  prometheus::Labels With(std::string_view name, std::string_view value) const;
-
-  Metrics* metrics_;
-  prometheus::Labels labels_;  // model_name, model_version, task, attention
-  prometheus::Gauge* load_seconds_;
-  prometheus::Histogram *tokenization_, *first_token_, *inter_token_, *latency_, *queue_, *prefill_, *decode_;
-  prometheus::Histogram *batch_size_, *batch_tokens_;
-  prometheus::Counter *prompt_tokens_, *generation_tokens_;
-};
-
-// All of a server's. Thread-safe.
+// All of a server's. Thread-safe but for Add().
 class Metrics {
  public:
-  Metrics();
+  // Of methods with these indices, and of so many models.
+  Metrics(std::span<const Method> methods, size_t models,
+          std::vector<double> duration_buckets = DurationBuckets());
 
-  void CallStarted(std::string_view service, std::string_view method);
-  void CallHandled(std::string_view service, std::string_view method, absl::StatusCode code);
+  EdgeEvents Events();  // for the edge
 
-  EdgeEvents Events();  // what the edge counts
-
-  // The same object for the same spec.
-  ModelMetrics* ForModel(const ModelSpec& spec, const ModelInfo& info);
+  // Makes what is counted of the model of this index: when it is made, before anybody is given it.
+  ModelMetrics* Add(const ModelSpec& spec, const ModelInfo& info);
+  ModelMetrics* Of(const ServedModel& model) const { return models_[model.spec.index].get(); }
 
   std::shared_ptr<prometheus::Collectable> families() const { return families_; }
 
  private:
-  friend class ModelMetrics;
-  using CounterFamily = prometheus::Family<prometheus::Counter>;
-  using GaugeFamily = prometheus::Family<prometheus::Gauge>;
-  using HistogramFamily = prometheus::Family<prometheus::Histogram>;
-  CounterFamily& Counter(std::string_view name, std::string_view help);
-  GaugeFamily& Gauge(std::string_view name, std::string_view help);
-  HistogramFamily& Histogram(std::string_view name, std::string_view help);
+  // What is counted of a method.
+  struct Calls {
+    prometheus::Counter *started, *received, *sent;
+    std::array<prometheus::Counter*, 17> handled;  // by code
+    prometheus::Histogram* took;
+  };
 
-  std::shared_ptr<prometheus::Registry> families_ = std::make_shared<prometheus::Registry>();
-  CounterFamily& started_;
-  CounterFamily& handled_;
-  CounterFamily& success_;
-  CounterFamily& failure_;
-  CounterFamily& deadline_missed_;
-  CounterFamily& shed_;
-  CounterFamily& prompt_tokens_;
-  CounterFamily& generation_tokens_;
-  GaugeFamily& load_seconds_;
-  HistogramFamily& tokenization_;
-  HistogramFamily& first_token_;
-  HistogramFamily& inter_token_;
-  HistogramFamily& latency_;
-  HistogramFamily& queue_;
-  HistogramFamily& prefill_;
-  HistogramFamily& decode_;
-  HistogramFamily& batch_size_;
-  HistogramFamily& batch_tokens_;
-  std::mutex mutex_;
-  std::vector<std::unique_ptr<ModelMetrics>> models_;  // guarded by mutex_
+  Calls Register(const Method& method) const;
+
+  const std::shared_ptr<prometheus::Registry> families_ = std::make_shared<prometheus::Registry>();
+  const std::vector<double> duration_buckets_;
+  std::vector<Calls> calls_;  // by the method's index
+  ReasonCounters shed_;
+  prometheus::Counter& failed_tasks_;
+  std::vector<std::unique_ptr<ModelMetrics>> models_;  // by the model's index
 };
-
-// "classification", "generation", ...: what a model is for, as the label `task`.
-std::string_view TaskOf(const ModelInfo& info);
-// model_name, model_version, task, attention: on every family of a model.
-prometheus::Labels LabelsOf(const ModelSpec& spec, const ModelInfo& info);
 
 }  // namespace heed
 

@@ -1,5 +1,6 @@
 #include "server/service/call_log.h"
 
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -26,14 +27,15 @@ void Log(const Method& method, const absl::Status& status, std::string_view requ
 
 EdgeEvents Logged(EdgeEvents events) {
   EdgeEvents both = events;
-  both.handled = [counted = events.handled](const Method& method, const absl::Status& status, Duration took,
-                                            std::string_view request_id) {
+  const auto limit = std::make_shared<LogLimit>();
+  both.handled = [limit, counted = events.handled](const Method& method, const absl::Status& status,
+                                                   Duration took, std::string_view request_id) {
     if (counted) counted(method, status, took, request_id);
-    if (Ours(status)) Log(method, status, request_id);
+    if (Ours(status) && limit->Lets()) Log(method, status, request_id);
   };
-  both.failed = [counted = events.failed](std::string_view what) {
+  both.failed = [limit, counted = events.failed](std::string_view what) {
     if (counted) counted(what);
-    LogError("task failed", {{"error", what}});
+    if (limit->Lets()) LogError("task failed", {{"error", what}});
   };
   return both;
 }

@@ -99,6 +99,7 @@ absl::Status RunServer(const config::v1::ServerConfig& config) {
   });
   if (signals.WaitOr(ready)) {
     LogInfo("stopped", {{"while", "loading"}});
+    FlushLog();
     std::_Exit(EXIT_SUCCESS);  // loading cannot be interrupted, and nothing was admitted
   }
   loading.join();

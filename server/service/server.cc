@@ -25,6 +25,7 @@
 #include "server/api/server_service.h"
 #include "server/config/config.h"
 #include "server/edge.h"
+#include "server/methods.h"
 #include "server/observation/gauges.h"
 #include "server/observation/log.h"
 #include "server/observation/metrics.h"
@@ -91,6 +92,11 @@ EdgeOptions ToOptions(const config::v1::ServerConfig& config) {
           .answer_threads = config.request_threads()};
 }
 
+std::vector<double> Buckets(const config::v1::ServerConfig& config) {
+  const auto& buckets = config.metrics().duration_buckets();
+  return buckets.empty() ? DurationBuckets() : std::vector<double>(buckets.begin(), buckets.end());
+}
+
 std::vector<ModelSpec> Specs(const config::v1::ServerConfig& config) {
   std::vector<ModelSpec> specs;
   for (const auto& model : config.models()) {
@@ -109,11 +115,12 @@ struct Server::State {
       : config(configured),
         load(std::move(loader)),
         probing(probing),
+        metrics(kMethods, config.models_size(), Buckets(config)),
         threads(config.threads() > 0 ? config.threads() : AvailableCpus()),
         turns(&threads),
         registry(Specs(config), &turns, &Clock::Real(),
                  [this](const ModelSpec& spec, const ModelInfo& info) {
-                   return metrics.ForModel(spec, info)->Events();
+                   return metrics.Add(spec, info)->Events();
                  }),
         edge(&Clock::Real(), ToOptions(config), Logged(metrics.Events())) {}
   ~State();
@@ -176,8 +183,10 @@ Server::State::~State() {
 
 absl::Status Server::State::ListenForMetrics() {
   if (config.metrics_address().empty()) return absl::OkStatus();
-  auto gauges =
-      std::make_shared<Gauges>(&registry, [this] { return edge.inside(); }, [this] { return listener_up(); });
+  auto gauges = std::make_shared<Gauges>(
+      &registry, GaugeSources{.calls_in_flight = [this] { return edge.inside(); },
+                              .listener_up = [this] { return listener_up(); },
+                              .answer_bytes_reserved = [this] { return answer_memory.reserved(); }});
   ASSIGN_OR_RETURN(metrics_server,
                    MetricsServer::Listen(config.metrics_address(), {metrics.families(), gauges}));
   return absl::OkStatus();
@@ -253,7 +262,7 @@ void Server::State::EndCalls() {
 
 void Server::State::Loaded(const ModelSpec& spec) {
   const ServedModel& model = **registry.Find(spec.name, spec.version);
-  metrics.ForModel(spec, model.info())->Loaded(model.load_time);
+  metrics.Of(model)->Loaded(model.load_time);
   health.Set(spec.name, true);
   LogInfo("model loaded", {{"model", spec.name},
                            {"version", spec.version},

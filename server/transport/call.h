@@ -57,8 +57,9 @@ class Call : public Stallable, public std::enable_shared_from_this<Call> {
   // Does a part of the call's work; what it throws ends the call, and the work.
   void Do(absl::FunctionRef<void()> part);
 
-  void Writing(bool writing);    // a message is on its way to the client
-  absl::Status WhyGone() const;  // what a call whose client has gone ends with
+  void Writing(bool writing);                  // a message is on its way to the client
+  void Sent() const { edge_->Sent(method_); }  // a message of the answer, to be counted
+  absl::Status WhyGone() const;                // what a call whose client has gone ends with
 
   // gRPC's reactions.
   void Cancelled();

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "server/error.h"
+#include "server/methods.h"
 #include "server/transport/stream_call.h"
 #include "server/transport/unary_call.h"
 #include "server/transport/wire.h"
@@ -15,8 +16,6 @@ namespace {
 using grpc::health::v1::HealthCheckRequest;
 using grpc::health::v1::HealthCheckResponse;
 
-constexpr Method kCheck = {"grpc.health.v1.Health", "Check", /*health=*/true};
-constexpr Method kWatch = {"grpc.health.v1.Health", "Watch", /*health=*/true};
 constexpr size_t kMaxName = 200;
 
 absl::Status CheckName(const std::string& name) {

@@ -59,7 +59,7 @@ bool StreamCall::StepOnce() {
 
 void StreamCall::OnWriteDone(bool ok) {
   Writing(false);
-  if (!ok) Cancelled();
+  ok ? Sent() : Cancelled();
   Step();
 }
 

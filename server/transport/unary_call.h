@@ -45,7 +45,10 @@ class UnaryCall final : public CallOf<grpc::ServerUnaryReactor> {
 
   void Answer(const Response& response) {
     grpc::ByteBuffer bytes = Serialize(response);
-    End(absl::OkStatus(), [&] { response_bytes_->Swap(&bytes); });
+    End(absl::OkStatus(), [&] {
+      response_bytes_->Swap(&bytes);
+      Sent();
+    });
   }
   void Fail(const absl::Status& status) { End(status); }
 

@@ -14,6 +14,7 @@
 #include "gmock/gmock.h"
 #include "grpcpp/generic/generic_stub.h"
 #include "gtest/gtest.h"
+#include "server/observation/log.h"
 #include "server/transport/listener_probe.h"
 #include "server/transport/pulse.h"
 #include "tests/server/service/world.h"
@@ -218,6 +219,7 @@ TEST(ListenerProbe, AServerThatTakesNoMoreConnectionsIsNotServing) {
         "heed_listener_up");
   };
   EXPECT_TRUE(Eventually([&] { return status("") == HealthCheckResponse::SERVING && gauge() == 1; }));
+  FlushLog();
   testing::internal::CaptureStderr();
   const int listener = ListeningSocket(server->port());
   ASSERT_GE(listener, 0);
@@ -226,6 +228,7 @@ TEST(ListenerProbe, AServerThatTakesNoMoreConnectionsIsNotServing) {
   EXPECT_EQ(status("m"), HealthCheckResponse::SERVING);
   EXPECT_TRUE(Eventually([&] { return gauge() == 0; }));
   server.reset();
+  EXPECT_TRUE(FlushLog());
   EXPECT_THAT(testing::internal::GetCapturedStderr(), testing::HasSubstr("\"event\":\"listener down\""));
 }
 

@@ -1,0 +1,29 @@
+// Every method that the server answers, in one place: what is counted of each is there before its first call.
+#ifndef HEED_SERVER_METHODS_H_
+#define HEED_SERVER_METHODS_H_
+
+#include "server/edge.h"
+
+namespace heed {
+
+inline constexpr Method kMethods[] = {
+    {.index = 0, .service = "heed.v1.Inference", .name = "Classify"},
+    {.index = 1, .service = "heed.v1.Inference", .name = "Embed"},
+    {.index = 2, .service = "heed.v1.Inference", .name = "Score"},
+    {.index = 3, .service = "heed.v1.Inference", .name = "Fill"},
+    {.index = 4, .service = "heed.v1.Inference", .name = "Generate", .streams = true},
+    {.index = 5, .service = "heed.v1.Models", .name = "ListModels"},
+    {.index = 6, .service = "heed.v1.Models", .name = "DescribeModel"},
+    {.index = 7, .service = "heed.v1.Server", .name = "DescribeServer"},
+    {.index = 8, .service = "grpc.health.v1.Health", .name = "Check", .health = true},
+    {.index = 9, .service = "grpc.health.v1.Health", .name = "Watch", .streams = true, .health = true},
+};
+
+inline constexpr Method kClassify = kMethods[0], kEmbed = kMethods[1], kScore = kMethods[2],
+                        kFill = kMethods[3], kGenerate = kMethods[4], kListModels = kMethods[5],
+                        kDescribeModel = kMethods[6], kDescribeServer = kMethods[7], kCheck = kMethods[8],
+                        kWatch = kMethods[9];
+
+}  // namespace heed
+
+#endif  // HEED_SERVER_METHODS_H_
