@@ -5,6 +5,7 @@
 #include <mutex>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "client/grpc_status.h"
@@ -24,6 +25,7 @@ struct Client::Connection {
   std::shared_ptr<grpc::Channel> channel;
   std::unique_ptr<v1::Inference::Stub> inference = v1::Inference::NewStub(channel);
   std::unique_ptr<v1::Models::Stub> models = v1::Models::NewStub(channel);
+  std::unique_ptr<v1::Server::Stub> server = v1::Server::NewStub(channel);
   std::unique_ptr<grpc::health::v1::Health::Stub> health = grpc::health::v1::Health::NewStub(channel);
 
   // Makes the call, again while the server asks for it, and once more where no connection could be made at
@@ -32,7 +34,7 @@ struct Client::Connection {
     grpc::Status status;
     bool repeatable = true;
   };
-  absl::Status Call(absl::Duration timeout, const std::stop_token& stop,
+  absl::Status Call(absl::Duration timeout, const CallOptions& call,
                     absl::FunctionRef<Attempt(grpc::ClientContext&)> attempt) const;
 
   // Call() for methods of one request and one answer.
@@ -43,7 +45,8 @@ struct Client::Connection {
                                  const CallOptions& call) const;
 
   bool Unreachable(const grpc::Status& status) const;  // it came from no server
-  absl::Status Explain(const grpc::Status& status, absl::Duration timeout) const;
+  absl::Status Explain(const grpc::Status& status, const grpc::ClientContext& context,
+                       absl::Duration timeout) const;
 };
 
 namespace {
@@ -78,6 +81,15 @@ absl::Status CheckOptions(const ClientOptions& options) {
   return {};
 }
 
+absl::Status CheckRequestId(std::string_view id) {
+  constexpr std::string_view kOthers = "._:-";
+  const bool good = std::ranges::all_of(id, [&](char c) {
+    return absl::ascii_isalnum(static_cast<unsigned char>(c)) || kOthers.find(c) != kOthers.npos;
+  });
+  if (good && id.size() <= 128) return {};
+  return Invalid("request_id has ", id.size(), " characters, must be at most 128 of [A-Za-z0-9._:-]");
+}
+
 // Waits; false if told to stop before the time was over.
 bool Pause(absl::Duration duration, const std::stop_token& stop) {
   std::mutex mutex;
@@ -102,29 +114,31 @@ absl::StatusOr<Client> Client::Connect(std::string_view address, const ClientOpt
       std::shared_ptr<const Connection>(new Connection{std::move(target), options, std::move(channel)}));
 }
 
-absl::Status Client::Connection::Call(absl::Duration timeout, const std::stop_token& stop,
+absl::Status Client::Connection::Call(absl::Duration timeout, const CallOptions& call,
                                       absl::FunctionRef<Attempt(grpc::ClientContext&)> attempt) const {
   if (timeout <= absl::ZeroDuration())
     return Invalid("timeout is ", absl::FormatDuration(timeout), ", must be above 0");
+  RETURN_IF_ERROR(CheckRequestId(call.request_id));
   const absl::Time deadline = absl::Now() + timeout;
   bool reconnected = false;
   for (int attempts = 1;;) {
     grpc::ClientContext context;
     if (deadline != absl::InfiniteFuture()) context.set_deadline(absl::ToChronoTime(deadline));
-    std::stop_callback cancel(stop, [&] { context.TryCancel(); });
+    if (!call.request_id.empty()) context.AddMetadata("x-request-id", call.request_id);
+    std::stop_callback cancel(call.stop, [&] { context.TryCancel(); });
     const auto [status, repeatable] = attempt(context);
     if (status.ok()) return absl::OkStatus();
-    if (!repeatable) return Explain(status, timeout);
+    if (!repeatable) return Explain(status, context, timeout);
     if (Unreachable(status)) {
       const absl::Time until = std::min(deadline, absl::Now() + kReconnect);
       if (std::exchange(reconnected, true) || !channel->WaitForConnected(absl::ToChronoTime(until)))
-        return Explain(status, timeout);
+        return Explain(status, context, timeout);
       continue;
     }
-    const std::optional<absl::Duration> wait = RetryAfter(context);
+    const std::optional<absl::Duration> wait = RetryDelay(status, context);
     if (!wait || attempts++ == options.max_attempts || absl::Now() + *wait >= deadline)
-      return Explain(status, timeout);
-    if (!Pause(*wait, stop)) return absl::CancelledError("stopped while waiting to try again");
+      return Explain(status, context, timeout);
+    if (!Pause(*wait, call.stop)) return absl::CancelledError("stopped while waiting to try again");
   }
 }
 
@@ -134,7 +148,8 @@ bool Client::Connection::Unreachable(const grpc::Status& status) const {
 }
 
 // Two errors come from gRPC and not from the server, and their words say neither where nor how long.
-absl::Status Client::Connection::Explain(const grpc::Status& status, absl::Duration timeout) const {
+absl::Status Client::Connection::Explain(const grpc::Status& status, const grpc::ClientContext& context,
+                                         absl::Duration timeout) const {
   if (Unreachable(status))
     return absl::UnavailableError(Cat("no server at ", address, ": start one with `heed serve`"));
   if (status.error_code() == grpc::DEADLINE_EXCEEDED && status.error_message() == "Deadline Exceeded") {
@@ -142,7 +157,7 @@ absl::Status Client::Connection::Explain(const grpc::Status& status, absl::Durat
         channel->GetState(false) == GRPC_CHANNEL_READY ? "no answer from " : "no connection to ";
     return absl::DeadlineExceededError(Cat(what, address, " within ", absl::FormatDuration(timeout)));
   }
-  return FromGrpc(status);
+  return FromGrpc(status, context);
 }
 
 template <typename Stub, typename Request, typename Response>
@@ -151,7 +166,7 @@ absl::StatusOr<Response> Client::Connection::Unary(grpc::Status (Stub::*method)(
                                                    const std::unique_ptr<Stub>& stub, const Request& request,
                                                    const CallOptions& call) const {
   Response response;
-  RETURN_IF_ERROR(Call(call.timeout.value_or(options.timeout), call.stop, [&](grpc::ClientContext& context) {
+  RETURN_IF_ERROR(Call(call.timeout.value_or(options.timeout), call, [&](grpc::ClientContext& context) {
     return Attempt{((*stub).*method)(&context, request, &response)};
   }));
   return response;
@@ -181,7 +196,7 @@ absl::Status Client::Generate(const v1::GenerateRequest& request,
                               absl::FunctionRef<void(const v1::GenerateEvent&)> on_event,
                               const CallOptions& options) const {
   const absl::Duration timeout = options.timeout.value_or(absl::InfiniteDuration());
-  return connection_->Call(timeout, options.stop, [&](grpc::ClientContext& context) {
+  return connection_->Call(timeout, options, [&](grpc::ClientContext& context) {
     auto stream = connection_->inference->Generate(&context, request);
     v1::GenerateEvent event;
     bool begun = false;
@@ -193,14 +208,19 @@ absl::Status Client::Generate(const v1::GenerateRequest& request,
   });
 }
 
-absl::StatusOr<v1::ListModelsResponse> Client::List(const CallOptions& options) const {
+absl::StatusOr<v1::ListModelsResponse> Client::ListModels(const CallOptions& options) const {
   return connection_->Unary(&v1::Models::Stub::ListModels, connection_->models, v1::ListModelsRequest(),
                             options);
 }
 
-absl::StatusOr<v1::ModelDescription> Client::Describe(const v1::DescribeModelRequest& request,
-                                                      const CallOptions& options) const {
+absl::StatusOr<v1::ModelDescription> Client::DescribeModel(const v1::DescribeModelRequest& request,
+                                                           const CallOptions& options) const {
   return connection_->Unary(&v1::Models::Stub::DescribeModel, connection_->models, request, options);
+}
+
+absl::StatusOr<v1::ServerDescription> Client::DescribeServer(const CallOptions& options) const {
+  return connection_->Unary(&v1::Server::Stub::DescribeServer, connection_->server,
+                            v1::DescribeServerRequest(), options);
 }
 
 absl::StatusOr<grpc::health::v1::HealthCheckResponse::ServingStatus> Client::Health(

@@ -6,7 +6,8 @@
 //   ASSIGN_OR_RETURN(v1::ClassifyResponse response, client.Classify(request, {.timeout = absl::Seconds(1)}));
 //
 // An error has the server's code and message, except that UNAVAILABLE names the address where no server
-// answers, and DEADLINE_EXCEEDED the time that was given.
+// answers, and DEADLINE_EXCEEDED the time that was given. Why it failed, which field is wrong, when to try
+// again and the request's id: DetailsOf(status), in grpc_status.h.
 #ifndef HEED_CLIENT_CLIENT_H_
 #define HEED_CLIENT_CLIENT_H_
 
@@ -42,6 +43,8 @@ struct ClientOptions {
 struct CallOptions {
   std::optional<absl::Duration> timeout;  // for all attempts together
   std::stop_token stop;  // ends the call with CANCELLED; may be asked to stop from any thread
+  // 1 to 128 of [A-Za-z0-9._:-]: in the server's log and in errors; empty: the server makes one.
+  std::string request_id;
 };
 
 // Thread-safe. Copies share one connection, which is made when first needed and made again when lost.
@@ -65,9 +68,10 @@ class Client {
                         absl::FunctionRef<void(const v1::GenerateEvent&)> on_event,
                         const CallOptions& options = {}) const;
 
-  absl::StatusOr<v1::ListModelsResponse> List(const CallOptions& options = {}) const;
-  absl::StatusOr<v1::ModelDescription> Describe(const v1::DescribeModelRequest& request,
-                                                const CallOptions& options = {}) const;
+  absl::StatusOr<v1::ListModelsResponse> ListModels(const CallOptions& options = {}) const;
+  absl::StatusOr<v1::ModelDescription> DescribeModel(const v1::DescribeModelRequest& request,
+                                                     const CallOptions& options = {}) const;
+  absl::StatusOr<v1::ServerDescription> DescribeServer(const CallOptions& options = {}) const;
 
   // Whether the server (with an empty name) or a model is ready. NOT_FOUND for a name that the server does
   // not know.

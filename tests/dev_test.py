@@ -60,6 +60,58 @@ class Commands(unittest.TestCase):
         self.assertIn("models/nobody/train.py", run("train", "nobody").stderr)
 
 
+class Paths(unittest.TestCase):
+    """What `heed` is called with: paths as the platform sees them, texts as they were typed."""
+
+    def setUp(self):
+        self.world = pathlib.Path(tempfile.mkdtemp()).resolve()
+        self.addCleanup(shutil.rmtree, self.world)
+        self.tree = self.world / "tree"
+        for folder in ("deploy", "build/release", "tools", "models/polarity", "classify"):
+            (self.tree / folder).mkdir(parents=True)
+        for name in ("deploy/packages.txt", "CMakePresets.json", "build/release/compile_commands.json", "README.md"):
+            (self.tree / name).write_text("")
+        shutil.copy(DEV, self.tree)
+        self.program("tools/cmake", "")
+        self.program("build/release/heed", 'for word; do printf "%s\\n" "$word"; done')
+
+    def program(self, name, text):
+        (self.tree / name).write_text(f"#!/bin/bash\n{text}\n")
+        (self.tree / name).chmod(0o755)
+
+    def seen(self, *command):
+        """The words that heed gets from `./dev COMMAND`, typed in the tree; TREE stands for its path."""
+        env = {**os.environ, "PATH": f"{self.tree}/tools:{os.environ['PATH']}"}
+        done = subprocess.run(["./dev", *command], cwd=self.tree, env=env, stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout.replace(str(self.tree), "TREE").splitlines()
+
+    def test_a_word_that_is_no_path_stays_though_a_folder_has_its_name(self):
+        self.assertEqual(self.seen("heed", "models"), ["models"])
+        self.assertEqual(self.seen("heed", "describe", "models"), ["describe", "models"])
+        self.assertEqual(self.seen("heed", "classify", "--model=models", "README.md", "models/polarity"),
+                         ["classify", "--model=models", "README.md", "models/polarity"])
+        self.assertEqual(self.seen("heed", "generate", "--stop", "models", "--", "--file=README.md"),
+                         ["generate", "--stop", "models", "--", "--file=README.md"])
+
+    def test_flags_that_name_files_are_paths(self):
+        self.assertEqual(self.seen("heed", "classify", "--file=README.md", "--file", "README.md", "README.md"),
+                         ["classify", "--file=TREE/README.md", "--file", "TREE/README.md", "README.md"])
+        self.assertEqual(self.seen("serve", "--models", "models", "--config=README.md", "--check"),
+                         ["serve", "--models", "TREE/models", "--config=TREE/README.md", "--check"])
+
+    def test_what_is_inspected_is_a_path(self):
+        self.assertEqual(self.seen("heed", "inspect", "models/polarity", "--precision=f32"),
+                         ["inspect", "TREE/models/polarity", "--precision=f32"])
+        self.assertEqual(self.seen("golden", "models", "nowhere"), ["golden", "TREE/models", "nowhere"])
+
+    def test_a_path_that_is_none_stays_and_so_does_no_word_at_all(self):
+        self.assertEqual(self.seen("heed", "classify", "--file=-", "--file=nowhere.txt"),
+                         ["classify", "--file=-", "--file=nowhere.txt"])
+        self.assertEqual(self.seen("heed"), [])
+
+
 @unittest.skipUnless(os.geteuid() == 0, "needs root")
 class AnotherDebian(unittest.TestCase):
     @classmethod

@@ -4,8 +4,9 @@
 #include <numeric>
 
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 
-namespace heed {
+namespace heed::cli {
 namespace {
 
 // Letters to change, insert or leave out on the way from one word to the other (Levenshtein 1966).
@@ -33,6 +34,7 @@ std::string WithUnderscores(std::string_view name) {
 std::string LimitsText(Limits limits) {
   if (std::isinf(limits.min) && std::isinf(limits.max)) return "";
   if (std::isinf(limits.max)) return Cat(" of at least ", limits.min);
+  if (limits.above_min) return Cat(" above ", limits.min, " and at most ", limits.max);
   return Cat(" of ", limits.min, " to ", limits.max);
 }
 
@@ -54,6 +56,11 @@ absl::Status WrongValue(std::string_view name, std::string_view text, std::strin
   return Invalid("--", name, "=", text, ": must be ", kind, LimitsText(limits));
 }
 
+absl::Status WrongWord(std::string_view name, std::string_view text, const std::vector<std::string>& words) {
+  const std::string but_last = absl::StrJoin(words.begin(), words.end() - 1, ", ");
+  return Invalid("--", name, "=", text, ": must be ", but_last, " or ", words.back());
+}
+
 Arguments::Arguments(std::string command, std::string usage, std::string summary,
                      std::vector<std::string> words)
     : command_(std::move(command)),
@@ -61,14 +68,6 @@ Arguments::Arguments(std::string command, std::string usage, std::string summary
       summary_(std::move(summary)),
       words_(std::move(words)) {
   Flag("help", &help_, "this text");
-}
-
-void Arguments::Flag(std::string_view name, std::vector<std::string>* values, std::string_view help) {
-  auto set = [values](std::string_view text) {
-    values->emplace_back(text);
-    return absl::OkStatus();
-  };
-  flags_.push_back({std::string(name), Cat(help, "; may be given more than once"), "", false, set});
 }
 
 std::optional<int> Arguments::Parse(Terminal& terminal, size_t max_texts) {
@@ -86,6 +85,11 @@ std::optional<int> Arguments::Parse(Terminal& terminal, size_t max_texts) {
 
 int Arguments::Wrong(Terminal& terminal, absl::string_view message) const {
   return FailUsage(terminal, command_, Invalid(message));
+}
+
+int Arguments::Excludes(Terminal& terminal, std::string_view flag, std::string_view other,
+                        std::string_view why) const {
+  return Wrong(terminal, Cat("--", flag, " and --", other, " exclude each other: ", why));
 }
 
 absl::Status Arguments::TakeAll() {
@@ -109,7 +113,7 @@ absl::Status Arguments::TakeAll() {
 absl::Status Arguments::TakeFlag(std::string_view word, const std::string* next, bool* used_next) {
   const size_t equals = word.find('=');
   const std::string name = WithUnderscores(word.substr(2, equals == word.npos ? equals : equals - 2));
-  const Entry* flag = word[1] == '-' ? Find(name) : nullptr;
+  const FlagEntry* flag = word[1] == '-' ? Find(name) : nullptr;
   if (flag != nullptr && equals != word.npos) return flag->set(word.substr(equals + 1));
   if (flag != nullptr && flag->is_bool) return flag->set("true");
   if (flag != nullptr) {
@@ -118,13 +122,13 @@ absl::Status Arguments::TakeFlag(std::string_view word, const std::string* next,
     *used_next = true;
     return flag->set(*next);
   }
-  const Entry* denied = name.starts_with("no") && equals == word.npos ? Find(name.substr(2)) : nullptr;
+  const FlagEntry* denied = name.starts_with("no") && equals == word.npos ? Find(name.substr(2)) : nullptr;
   if (denied != nullptr && denied->is_bool) return denied->set("false");
   return Unknown(word.substr(0, equals));
 }
 
-const Arguments::Entry* Arguments::Find(std::string_view name) const {
-  for (const Entry& flag : flags_) {
+const FlagEntry* Arguments::Find(std::string_view name) const {
+  for (const FlagEntry& flag : flags_) {
     if (flag.name == name) return &flag;
   }
   return nullptr;
@@ -133,7 +137,7 @@ const Arguments::Entry* Arguments::Find(std::string_view name) const {
 absl::Status Arguments::Unknown(std::string_view word) const {
   const std::string name = WithUnderscores(word.substr(std::min(word.size(), word.find_first_not_of('-'))));
   std::vector<std::string_view> names;
-  for (const Entry& flag : flags_) names.push_back(flag.name);
+  for (const FlagEntry& flag : flags_) names.push_back(flag.name);
   const std::string_view nearest = Nearest(name, names);
   if (!nearest.empty()) return Invalid("there is no flag ", word, "; did you mean --", nearest, "?");
   return Invalid("there is no flag ", word, " (a text that begins with '-' goes after --)");
@@ -141,7 +145,7 @@ absl::Status Arguments::Unknown(std::string_view word) const {
 
 std::string Arguments::Help() const {
   std::string help = Cat("heed ", command_, " ", usage_, "\n\n", summary_, "\n\n");
-  for (const Entry& flag : flags_) {
+  for (const FlagEntry& flag : flags_) {
     const bool shows = !flag.fallback.empty() && !flag.is_bool;
     const std::string fallback = shows ? Cat(" (default ", flag.fallback, ")") : "";
     absl::StrAppendFormat(&help, "  --%-18s %s%s\n", flag.name, flag.help, fallback);
@@ -149,4 +153,4 @@ std::string Arguments::Help() const {
   return help;
 }
 
-}  // namespace heed
+}  // namespace heed::cli

@@ -2,7 +2,9 @@
 
 #include <cstdlib>
 
-namespace heed {
+#include "absl/strings/str_format.h"
+
+namespace heed::cli {
 namespace {
 
 std::string DefaultAddress() {
@@ -17,6 +19,8 @@ ServerFlags::ServerFlags(Arguments& arguments, absl::Duration default_timeout)
   arguments.Flag("address", &address,
                  "the server, HOST:PORT or unix:PATH; or HEED_ADDRESS in the environment");
   arguments.Flag("timeout", &timeout, "how long a call may take", {.min = 0.001});
+  arguments.Flag("request_id", &request_id,
+                 "under which the server's log has the call; unset: the server makes one");
   arguments.Flag("json", &json, "answers as protobuf's JSON, one a line");
 }
 
@@ -24,12 +28,13 @@ TextFlags::TextFlags(Arguments& arguments) {
   arguments.Flag("model", &model, "its name; not needed where the server has only one");
   arguments.Flag("version", &version, "of the model; not needed where it has only one");
   arguments.Flag("priority", &priority, "higher is served first, -10 to 10", {-10, 10});
-  arguments.Flag("file", &files, "read this file; - and no text at all is standard input");
+  arguments.Flag("file", &files, "read this file; - and no text at all is standard input").is_path = true;
   arguments.Flag("truncate", &truncate, "cut what is longer than the model reads, instead of refusing it");
   arguments.Flag("special_tokens", &special_tokens,
                  "add the tokenizer's special tokens; --nospecial_tokens: do not");
-  arguments.Flag("as", &reading,
-                 "what a text is: text, tokens (ids: 17 4 9) or pair (two texts, a tab between)");
+  arguments.Choice("as", &form,
+                   "what a text is: text, tokens (ids: 17 4 9) or pair (two texts, a tab between)",
+                   {{"text", InputForm::kText}, {"tokens", InputForm::kTokens}, {"pair", InputForm::kPair}});
 }
 
 void TextFlags::Set(v1::Target* target, v1::TextOptions* text) const {
@@ -40,10 +45,11 @@ void TextFlags::Set(v1::Target* target, v1::TextOptions* text) const {
   text->set_without_special_tokens(!special_tokens);
 }
 
-void TellError(Terminal& terminal, std::string_view where, const v1::Error& error) {
-  terminal.err << "heed: " << where << ": "
-               << absl::StatusCodeToString(static_cast<absl::StatusCode>(error.code())) << ": "
-               << OneLine(error.message(), 1000) << "\n";
+std::string LogprobLine(const v1::TokenLogprob& token) {
+  std::string line = absl::StrFormat("%.4f  %s", token.logprob(), Quoted(token.bytes()));
+  for (const v1::TopLogprob& other : token.top())
+    absl::StrAppendFormat(&line, "  %.4f %s", other.logprob(), Quoted(other.bytes()));
+  return line + "\n";
 }
 
-}  // namespace heed
+}  // namespace heed::cli

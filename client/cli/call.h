@@ -9,22 +9,24 @@
 
 #include "absl/status/statusor.h"
 #include "client/cli/arguments.h"
+#include "client/cli/errors.h"
 #include "client/cli/terminal.h"
 #include "client/cli/texts.h"
 #include "client/client.h"
 
-namespace heed {
+namespace heed::cli {
 
 // Which server, and how long to wait for it. Flags --address (default: the environment's HEED_ADDRESS),
-// --timeout, --json.
+// --timeout, --request_id, --json.
 struct ServerFlags {
   // `timeout`: the default; infinite for none.
   explicit ServerFlags(Arguments& arguments, absl::Duration timeout = absl::Seconds(60));
   absl::StatusOr<Client> Connect() const { return Client::Connect(address); }
-  CallOptions Options(const Terminal& terminal) const { return {timeout, terminal.interrupted}; }
+  CallOptions Options(const Terminal& terminal) const { return {timeout, terminal.interrupted, request_id}; }
 
   std::string address;
   absl::Duration timeout;
+  std::string request_id;
   bool json = false;
 };
 
@@ -38,12 +40,12 @@ struct TextFlags {
   int32_t priority = 0;
   bool truncate = false;
   bool special_tokens = true;
-  Reading reading = Reading::kText;
+  InputForm form = InputForm::kText;
   std::vector<std::string> files;
 };
 
-// Says on `err` why one of several inputs has no answer.
-void TellError(Terminal& terminal, std::string_view where, const v1::Error& error);
+// A token's line: "-0.2500  "be"", and after it, likeliest first, those that could stand in its place.
+std::string LogprobLine(const v1::TokenLogprob& token);
 
 // A method that answers many inputs, and how the command fills in and shows one.
 template <typename Request, typename Response>
@@ -71,7 +73,7 @@ int AnswerTexts(const ServerFlags& server, Texts& texts, const TextCall<Request,
     if (!batch.ok()) return Fail(terminal, batch.status());
     if (batch->empty()) return Finish(terminal, exit_status);
     const absl::StatusOr<Response> response = AnswerBatch(server, *client, *batch, call, terminal);
-    if (!response.ok()) return FailCall(terminal, response.status());
+    if (!response.ok()) return FailCall(terminal, response.status(), *client, call.request.target().model());
     if (!Show(*batch, *response, call, server.json, terminal)) exit_status = kFailed;
     if (!terminal.out.flush()) return Finish(terminal, exit_status);
     progress.Add(static_cast<int64_t>(batch->size()));
@@ -107,6 +109,6 @@ bool Show(const std::vector<Text>& batch, const Response& response, const TextCa
   return all;
 }
 
-}  // namespace heed
+}  // namespace heed::cli
 
 #endif  // HEED_CLIENT_CLI_CALL_H_

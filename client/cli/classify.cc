@@ -3,11 +3,11 @@
 #include "client/cli/call.h"
 #include "client/cli/command.h"
 
-namespace heed {
+namespace heed::cli {
 namespace {
 
 std::string LabelText(const v1::LabelScore& label) {
-  return absl::StrFormat("%s %.4f", label.label(), label.score());
+  return absl::StrFormat("%s %.4f", OneLine(label.label()), label.score());
 }
 
 // Characters [begin, end) of a text.
@@ -22,12 +22,12 @@ std::string_view Characters(std::string_view utf8, int64_t begin, int64_t end) {
   return utf8.substr(std::min(first, at), at - std::min(first, at));
 }
 
-void Print(const Text& text, const v1::Classification& value, Reading reading, Terminal& terminal) {
+void Print(const Text& text, const v1::Classification& value, InputForm form, Terminal& terminal) {
   for (const v1::LabelScore& label : value.labels()) terminal.out << LabelText(label) << "  ";
   if (value.labels_size() > 0) terminal.out << OneLine(text.text) << "\n";
-  for (const v1::Span& span : value.spans()) {
+  for (const v1::LabeledSpan& span : value.spans()) {
     terminal.out << LabelText(span.label()) << "  " << span.begin() << "-" << span.end();
-    if (reading == Reading::kText)
+    if (form == InputForm::kText)
       terminal.out << "  " << OneLine(Characters(text.text, span.begin(), span.end()));
     terminal.out << "\n";
   }
@@ -47,6 +47,7 @@ int Classify(Arguments& arguments, Terminal& terminal) {
   ServerFlags server(arguments);
   TextFlags flags(arguments);
   if (std::optional<int> ended = arguments.Parse(terminal)) return *ended;
+  if (raw && threshold > 0) return arguments.Excludes(terminal, "raw", "threshold", "it is of probabilities");
 
   TextCall<v1::ClassifyRequest, v1::ClassifyResponse> call;
   flags.Set(call.request.mutable_target(), call.request.mutable_text());
@@ -56,13 +57,13 @@ int Classify(Arguments& arguments, Terminal& terminal) {
   call.request.mutable_options()->set_all_tokens(spans);
   call.method = &Client::Classify;
   call.add = [&](const Text& text, v1::ClassifyRequest& request) {
-    return ToInput(text, flags.reading, request.add_inputs());
+    return ToInput(text, flags.form, request.add_inputs());
   };
   call.print = [&](const Text& text, const v1::ClassifyResponse::Result& result) {
-    Print(text, result.value(), flags.reading, terminal);
+    Print(text, result.value(), flags.form, terminal);
   };
   Texts texts(arguments.texts(), flags.files, Unit::kLine, terminal);
   return AnswerTexts(server, texts, call, terminal);
 }
 
-}  // namespace heed
+}  // namespace heed::cli

@@ -1,8 +1,11 @@
 #include "client/cli/command.h"
 
-#include "absl/strings/str_format.h"
+#include <optional>
 
-namespace heed {
+#include "absl/strings/str_format.h"
+#include "client/cli/completion.h"
+
+namespace heed::cli {
 namespace {
 
 const Command* Find(std::span<const Command> commands, std::string_view name) {
@@ -22,7 +25,28 @@ std::string Table(std::span<const Command> commands) {
   std::string text = "heed COMMAND [flags] [texts]\n\n";
   for (const Command& command : commands)
     absl::StrAppendFormat(&text, "  %-10s %s\n", command.name, command.summary);
-  return text + "\n`heed help COMMAND` lists its flags\n";
+  return text +
+         "\n`heed help COMMAND` lists its flags\n`heed completion bash` and `heed completion zsh` print what "
+         "makes the shell complete them\n`heed --version` says which heed this is\n";
+}
+
+std::optional<std::string> Completion(std::span<const Command> commands, std::string_view shell) {
+  if (shell == "bash") return BashCompletion(commands);
+  if (shell == "zsh") return ZshCompletion(commands);
+  return std::nullopt;
+}
+
+int PrintCompletion(std::span<const Command> commands, const std::vector<std::string>& words,
+                    Terminal& terminal) {
+  const auto script = words.size() == 2 ? Completion(commands, words[1]) : std::nullopt;
+  if (!script) {
+    terminal.err << "usage: heed completion bash|zsh\n"
+                    "now, in this bash: source <(heed completion bash)\n"
+                    "in every zsh: heed completion zsh >FOLDER/_heed, with a FOLDER of its $fpath\n";
+    return kUsage;
+  }
+  terminal.out << *script;
+  return Finish(terminal, kDone);
 }
 
 int UnknownCommand(std::span<const Command> commands, std::string_view typed, Terminal& terminal) {
@@ -47,6 +71,11 @@ int RunCommand(std::span<const Command> commands, const std::vector<std::string>
     terminal.out << Table(commands);
     return Finish(terminal, kDone);
   }
+  if (words[0] == "--version") {
+    terminal.out << "heed " << HEED_VERSION << "\n";
+    return Finish(terminal, kDone);
+  }
+  if (words[0] == "completion") return PrintCompletion(commands, words, terminal);
   const std::string& name = words[help ? 1 : 0];
   const Command* command = Find(commands, name);
   if (command == nullptr) return UnknownCommand(commands, name, terminal);
@@ -54,4 +83,4 @@ int RunCommand(std::span<const Command> commands, const std::vector<std::string>
   return Run(*command, {words.begin() + 1, words.end()}, terminal);
 }
 
-}  // namespace heed
+}  // namespace heed::cli

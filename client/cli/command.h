@@ -10,7 +10,7 @@
 #include "client/cli/arguments.h"
 #include "client/cli/terminal.h"
 
-namespace heed {
+namespace heed::cli {
 
 // Its line in the table of commands.
 struct Command {
@@ -20,8 +20,9 @@ struct Command {
   int (*run)(Arguments& arguments, Terminal& terminal);  // returns the exit status
 };
 
-// `heed WORDS`: finds the command and runs it; `help`, `help COMMAND`, `--help` show the table or a command's
-// flags. The exit status is kUsage where the words name no command.
+// `heed WORDS`: finds the command and runs it. `help`, `help COMMAND`, `--help` show the table or a command's
+// flags, `--version` the version, `completion SHELL` what makes a shell complete all this. The exit status is
+// kUsage where the words name no command.
 int RunCommand(std::span<const Command> commands, const std::vector<std::string>& words, Terminal& terminal);
 
 // The commands, one file each.
@@ -30,6 +31,7 @@ int Embed(Arguments& arguments, Terminal& terminal);
 int Score(Arguments& arguments, Terminal& terminal);
 int Fill(Arguments& arguments, Terminal& terminal);
 int Generate(Arguments& arguments, Terminal& terminal);
+int Info(Arguments& arguments, Terminal& terminal);
 int Models(Arguments& arguments, Terminal& terminal);
 int Describe(Arguments& arguments, Terminal& terminal);
 int Health(Arguments& arguments, Terminal& terminal);
@@ -37,6 +39,6 @@ int Serve(Arguments& arguments, Terminal& terminal);
 int Inspect(Arguments& arguments, Terminal& terminal);
 int Golden(Arguments& arguments, Terminal& terminal);
 
-}  // namespace heed
+}  // namespace heed::cli
 
 #endif  // HEED_CLIENT_CLI_COMMAND_H_

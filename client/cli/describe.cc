@@ -3,7 +3,7 @@
 #include "client/cli/command.h"
 #include "client/cli/description.h"
 
-namespace heed {
+namespace heed::cli {
 
 int Describe(Arguments& arguments, Terminal& terminal) {
   v1::DescribeModelRequest request;
@@ -17,10 +17,10 @@ int Describe(Arguments& arguments, Terminal& terminal) {
   const absl::StatusOr<Client> client = server.Connect();
   if (!client.ok()) return Fail(terminal, client.status());
   const absl::StatusOr<v1::ModelDescription> description =
-      client->Describe(request, server.Options(terminal));
-  if (!description.ok()) return FailCall(terminal, description.status());
+      client->DescribeModel(request, server.Options(terminal));
+  if (!description.ok()) return FailCall(terminal, description.status(), *client, request.model());
   terminal.out << (server.json ? ToJson(*description) + "\n" : DescriptionText(*description));
   return Finish(terminal, kDone);
 }
 
-}  // namespace heed
+}  // namespace heed::cli

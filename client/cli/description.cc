@@ -3,19 +3,25 @@
 #include <algorithm>
 #include <cstdint>
 #include <string_view>
+#include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "client/cli/terminal.h"
 #include "engine/base/status.h"
+#include "google/protobuf/util/time_util.h"
 
-namespace heed {
+namespace heed::cli {
 namespace {
 
 constexpr int kMostLabels = 20;
+constexpr int64_t kLongestLine = 2000;
 
+// A line of the page, whatever a server has said in it; none where there is nothing to say.
 void Line(std::string& page, std::string_view name, std::string_view value) {
-  if (!value.empty()) absl::StrAppendFormat(&page, "%-13s %s\n", name, value);
+  if (!value.empty()) absl::StrAppendFormat(&page, "%-14s %s\n", name, OneLine(value, kLongestLine));
 }
 
 // 1234567 as "1,234,567".
@@ -33,52 +39,174 @@ std::string Size(int64_t bytes) {
   return absl::StrFormat("%.1f GB", 1e-9 * bytes);
 }
 
-std::string Labels(const v1::ModelDescription& description) {
-  const int shown = std::min(kMostLabels, description.labels_size());
-  std::string text = absl::StrJoin(description.labels().begin(), description.labels().begin() + shown, ", ");
-  if (shown < description.labels_size()) text += Cat(", ... (", description.labels_size(), " in all)");
-  return OneLine(text, 2000);
+// A value of an enum of the API as a person says it: "encoder-decoder" of ARCHITECTURE_ENCODER_DECODER; empty
+// of the value 0, *_UNSPECIFIED, and of one that this client does not know.
+template <typename Enum>
+std::string Word(Enum value) {
+  const google::protobuf::EnumDescriptor& known = *google::protobuf::GetEnumDescriptor<Enum>();
+  const auto* entry = known.FindValueByNumber(value);
+  if (value == 0 || entry == nullptr) return "";
+  const size_t prefix = known.FindValueByNumber(0)->name().size() - std::string_view("UNSPECIFIED").size();
+  return absl::StrReplaceAll(absl::AsciiStrToLower(entry->name().substr(prefix)), {{"_", "-"}});
+}
+
+std::string StateName(v1::ModelState state) { return absl::AsciiStrToUpper(Word(state)); }
+
+std::string Labels(const v1::ModelDescription& model) {
+  const int shown = std::min(kMostLabels, model.labels_size());
+  std::string text = absl::StrJoin(model.labels().begin(), model.labels().begin() + shown, ", ");
+  if (shown < model.labels_size()) text += Cat(", ... (", model.labels_size(), " in all)");
+  return text;
+}
+
+std::string Inputs(const v1::ModelDescription& model) {
+  std::vector<std::string> names;
+  for (const int kind : model.inputs()) names.push_back(Word(static_cast<v1::InputKind>(kind)));
+  return absl::StrJoin(names, ", ");
+}
+
+// "Classify" of "heed.v1.Inference.Classify".
+std::string Calls(const v1::ModelDescription& model) {
+  std::vector<std::string> names;
+  for (const std::string& rpc : model.rpcs()) names.push_back(rpc.substr(rpc.rfind('.') + 1));
+  return absl::StrJoin(names, ", ");
 }
 
 std::string Length(int64_t tokens) { return tokens > 0 ? Cat(Grouped(tokens), " tokens") : "any length"; }
 
+// "bos 1, eos 2 3, mask 4".
+std::string Specials(const v1::SpecialTokens& tokens) {
+  std::vector<std::string> parts;
+  if (tokens.has_bos_token_id()) parts.push_back(Cat("bos ", tokens.bos_token_id()));
+  if (!tokens.eos_token_ids().empty())
+    parts.push_back(Cat("eos ", absl::StrJoin(tokens.eos_token_ids(), " ")));
+  if (tokens.has_pad_token_id()) parts.push_back(Cat("pad ", tokens.pad_token_id()));
+  if (tokens.has_mask_token_id()) parts.push_back(Cat("mask ", tokens.mask_token_id()));
+  if (tokens.has_decoder_start_token_id())
+    parts.push_back(Cat("decoder start ", tokens.decoder_start_token_id()));
+  return absl::StrJoin(parts, ", ");
+}
+
+// The fields that are set, as protobuf's text has them: "temperature: 0.7 top_k: 50".
+std::string Fields(const google::protobuf::Message& message) { return message.ShortDebugString(); }
+
+void Weights(std::string& page, const v1::ModelDescription& model) {
+  Line(page, "parameters", Grouped(model.parameters()));
+  Line(page, "weights", Cat(Size(model.weight_bytes()), " in memory, ", Word(model.precision())));
+  for (const v1::WeightsFile& file : model.weights_files()) {
+    Line(page, "weights file", Cat(file.name(), ", ", Size(file.bytes())));
+    Line(page, "sha256", file.sha256());
+  }
+}
+
+std::string Growth(int64_t bytes) {
+  return bytes == 0 ? "constant, however long the text" : Cat(Grouped(bytes), " bytes a token more");
+}
+
 // What a token more costs is what tells a growing memory from a constant one.
-void Costs(std::string& page, const v1::ModelDescription& description) {
-  if (description.costs().empty()) return;
+void Costs(std::string& page, const v1::ModelDescription& model) {
+  if (model.costs().empty()) return;
+  Line(page, "state", Growth(model.state_bytes_per_token()));
+  if (model.state_limit_bytes() > 0) Line(page, "state at most", Size(model.state_limit_bytes()));
   absl::StrAppendFormat(&page, "\n%10s %16s %16s %14s\n", "tokens", "state", "bytes a token",
                         "multiply-adds");
-  for (const auto& cost : description.costs()) {
+  for (const auto& cost : model.costs()) {
     const int64_t share = cost.state_bytes() / std::max<int64_t>(cost.tokens(), 1);
     absl::StrAppendFormat(&page, "%10s %16s %16s %14.3g\n", Grouped(cost.tokens()), Size(cost.state_bytes()),
                           Grouped(share), cost.multiply_adds());
   }
 }
 
+void Allowed(std::string& page, const v1::ServerLimits& limits) {
+  Line(page, "a text", Cat("at most ", Size(limits.text_bytes())));
+  Line(page, "a request",
+       Cat("at most ", Grouped(limits.inputs()), " inputs, of generate ", limits.generate_inputs(), " with ",
+           limits.samples(), " samples"));
+  Line(page, "a sequence", Cat("at most ", Grouped(limits.tokens()), " tokens"));
+  Line(page, "answers",
+       Cat("at most ", Size(limits.answer_bytes()), " a request, ", Size(limits.answers_bytes()),
+           " at a time"));
+  Line(page, "time",
+       Cat("at most ", limits.deadline_seconds(), " s a request; ", limits.stall_seconds(),
+           " s without a reader"));
+  Line(page, "at a time",
+       Cat(Grouped(limits.requests()), " requests, ", limits.streams(), " calls a connection, ",
+           limits.health_watches(), " watches of the health"));
+  Line(page, "messages",
+       Cat("at most ", Size(limits.receive_bytes()), " to the server, ", Size(limits.send_bytes()),
+           " from it, headers of ", Size(limits.metadata_bytes())));
+  Line(page, "options",
+       Cat("at most ", limits.top_logprobs(), " top_logprobs, ", limits.fill_top(), " of fill, ",
+           limits.stop_strings(), " stop strings of ", limits.stop_string_bytes(), " bytes, ",
+           limits.logit_biases(), " logit biases, ", limits.beam_width(), " beams"));
+}
+
+// "FAILED: config.json: no such file", "READY, loaded in 0.35 s".
+std::string State(const v1::ModelDescription& model) {
+  const std::string name = StateName(model.state());
+  if (model.has_error()) return Cat(name, ": ", model.error().message());
+  return model.load_seconds() > 0 ? absl::StrFormat("%s, loaded in %.2f s", name, model.load_seconds())
+                                  : name;
+}
+
+void Shape(std::string& page, const v1::ModelDescription& model) {
+  Line(page, "architecture", Word(model.architecture()));
+  Line(page, "attention", absl::StrJoin(model.attention(), ", "));
+  Line(page, "size", Cat(model.layers(), " layers of width ", model.width()));
+  Line(page, "head", Word(model.head()));
+  Line(page, "labels", Labels(model));
+  if (model.embedding_size() > 0)
+    Line(page, "vectors", Cat("of ", Grouped(model.embedding_size()), " numbers"));
+}
+
+void Abilities(std::string& page, const v1::ModelDescription& model) {
+  Line(page, "inputs", Inputs(model));
+  Line(page, "calls", Calls(model));
+  Line(page, "decoding", Word(model.decode_class()));
+  Line(page, "vocabulary", Grouped(model.vocab_size()));
+  Line(page, "special tokens", Specials(model.special_tokens()));
+  Line(page, "longest", Length(model.max_tokens()));
+  if (model.architecture() == v1::ARCHITECTURE_ENCODER_DECODER)
+    Line(page, "source", Length(model.max_source_tokens()));
+  Line(page, "sampling", Fields(model.default_sampling()));
+  Line(page, "stopping", Fields(model.default_stopping()));
+}
+
 }  // namespace
 
-std::string DescriptionText(const v1::ModelDescription& description) {
+std::string DescriptionText(const v1::ModelDescription& model) {
   std::string page;
-  Line(page, "model", description.model());
-  Line(page, "version", description.version());
-  Line(page, "about", OneLine(description.description(), 2000));
-  Line(page, "architecture", description.architecture());
-  Line(page, "attention", description.attention());
-  Line(page, "size", Cat(description.layers(), " layers of width ", description.width()));
-  Line(page, "head", description.head());
-  Line(page, "labels", Labels(description));
-  Line(page, "inputs", absl::StrJoin(description.inputs(), ", "));
-  Line(page, "calls", absl::StrJoin(description.rpcs(), ", "));
-  Line(page, "decoding", description.decode_class());
-  Line(page, "vocabulary", Grouped(description.vocab_size()));
-  Line(page, "longest", Length(description.max_tokens()));
-  if (description.architecture() == "encoder-decoder")
-    Line(page, "source", Length(description.max_source_tokens()));
-  if (description.has_decoder_start_token_id())
-    Line(page, "starts with", Cat("token ", description.decoder_start_token_id()));
-  Line(page, "parameters", Grouped(description.parameters()));
-  Line(page, "weights", Cat(Size(description.weight_bytes()), " in memory, ", description.precision()));
-  Costs(page, description);
+  Line(page, "model", model.model());
+  Line(page, "version", model.version());
+  Line(page, "state", State(model));
+  Line(page, "about", model.description());
+  if (model.state() != v1::MODEL_STATE_READY) return page;  // the rest is not known yet
+  Shape(page, model);
+  Abilities(page, model);
+  Weights(page, model);
+  Costs(page, model);
   return page;
 }
 
-}  // namespace heed
+std::string DescriptionText(const v1::ServerDescription& server) {
+  std::string page;
+  Line(page, "version", server.version());
+  Line(page, "compiler", server.build().compiler());
+  Line(page, "libraries", server.build().libraries());
+  Line(page, "computes with", Cat(server.build().threads(), " threads, ", server.build().isa()));
+  if (server.has_started())
+    Line(page, "started", google::protobuf::util::TimeUtil::ToString(server.started()));
+  Line(page, "features", absl::StrJoin(server.features(), ", "));
+  if (server.has_limits()) Allowed(page, server.limits());
+  if (!server.models().empty()) page += "\n";
+  for (const v1::ModelSummary& model : server.models()) page += SummaryText(model);
+  return page;
+}
+
+std::string SummaryText(const v1::ModelSummary& model) {
+  const std::string why = model.has_error() ? Cat("  ", OneLine(model.error().message(), kLongestLine)) : "";
+  return absl::StrFormat("%-20s %-10s %s%s\n", OneLine(model.model()), OneLine(model.version()),
+                         StateName(model.state()), why);
+}
+
+}  // namespace heed::cli

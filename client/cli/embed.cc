@@ -3,7 +3,7 @@
 #include "client/cli/call.h"
 #include "client/cli/command.h"
 
-namespace heed {
+namespace heed::cli {
 namespace {
 
 void Print(const v1::Embedding& value, Terminal& terminal) {
@@ -18,25 +18,27 @@ void Print(const v1::Embedding& value, Terminal& terminal) {
 }  // namespace
 
 int Embed(Arguments& arguments, Terminal& terminal) {
-  std::optional<bool> normalize;
-  arguments.Flag("normalize", &normalize,
-                 "vectors of length 1, or not (--nonormalize); unset: as the model says");
+  auto normalize = v1::EmbedOptions::NORMALIZE_UNSPECIFIED;
+  arguments.Choice(
+      "normalize", &normalize,
+      "vectors of length 1: yes; as they are before any normalisation: no; as the model says: model",
+      {{"model", v1::EmbedOptions::NORMALIZE_UNSPECIFIED},
+       {"yes", v1::EmbedOptions::NORMALIZE_YES},
+       {"no", v1::EmbedOptions::NORMALIZE_NO}});
   ServerFlags server(arguments);
   TextFlags flags(arguments);
   if (std::optional<int> ended = arguments.Parse(terminal)) return *ended;
 
   TextCall<v1::EmbedRequest, v1::EmbedResponse> call;
   flags.Set(call.request.mutable_target(), call.request.mutable_text());
-  if (normalize)
-    call.request.mutable_options()->set_normalize(*normalize ? v1::EmbedOptions::NORMALIZE_YES
-                                                             : v1::EmbedOptions::NORMALIZE_NO);
+  call.request.mutable_options()->set_normalize(normalize);
   call.method = &Client::Embed;
   call.add = [&](const Text& text, v1::EmbedRequest& request) {
-    return ToInput(text, flags.reading, request.add_inputs());
+    return ToInput(text, flags.form, request.add_inputs());
   };
   call.print = [&](const Text&, const v1::EmbedResponse::Result& result) { Print(result.value(), terminal); };
   Texts texts(arguments.texts(), flags.files, Unit::kLine, terminal);
   return AnswerTexts(server, texts, call, terminal);
 }
 
-}  // namespace heed
+}  // namespace heed::cli

@@ -3,19 +3,22 @@
 // turn. Beam search's texts come at its end, the best first.
 #include <chrono>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
 #include "client/cli/call.h"
 #include "client/cli/command.h"
+#include "client/grpc_status.h"
 
-namespace heed {
+namespace heed::cli {
 namespace {
 
-// What a screen would obey and is no new line or tab, as spaces.
-std::string ForScreen(std::string text) {
-  for (char& c : text) {
-    if ((static_cast<unsigned char>(c) < 0x20 && c != '\n' && c != '\t') || c == 0x7F) c = ' ';
-  }
-  return text;
+// Why a text has ended: "MAX_TOKENS", "STOP_STRING \"\n\n\"".
+std::string Ending(const v1::GenerateFinished& finished) {
+  constexpr std::string_view kPrefix = "FINISH_REASON_";
+  std::string reason = v1::FinishReason_Name(finished.reason());
+  if (reason.starts_with(kPrefix)) reason.erase(0, kPrefix.size());
+  return finished.has_stop_string() ? Cat(reason, " ", Quoted(finished.stop_string())) : reason;
 }
 
 // Writes the texts of one call.
@@ -74,7 +77,11 @@ void Page::WriteTurn() {
 
 void Page::Write(std::string_view text) {
   if (text.empty()) return;
-  terminal_.out << (terminal_.out_is_screen ? ForScreen(std::string(text)) : text) << std::flush;
+  if (terminal_.out_is_screen) {
+    terminal_.out << ForScreen(text) << std::flush;
+  } else {
+    terminal_.out << text << std::flush;
+  }
   in_line_ = text.back() != '\n';
 }
 
@@ -82,9 +89,7 @@ void Page::Write(std::string_view text) {
 std::string Page::Pieces(const v1::GeneratePiece& piece) const {
   if (piece.logprobs().empty()) return piece.text();
   std::string lines;
-  for (const v1::TokenLogprob& token : piece.logprobs()) {
-    absl::StrAppendFormat(&lines, "%.4f  %s\n", token.logprob(), Quoted(token.text()));
-  }
+  for (const v1::TokenLogprob& token : piece.logprobs()) lines += LogprobLine(token);
   return lines;
 }
 
@@ -94,87 +99,210 @@ std::string Page::Name(const v1::GenerateEvent& event) const {
 }
 
 std::string Page::Last(const v1::GenerateEvent& event) const {
-  if (event.has_error()) {
-    const auto code = static_cast<absl::StatusCode>(event.error().code());
-    return Cat("heed: ", Name(event), absl::StatusCodeToString(code), ": ",
-               OneLine(event.error().message(), 1000), "\n");
-  }
+  if (event.has_error()) return Cat("heed: ", Name(event), ErrorText(FromError(event.error())), "\n");
   const v1::GenerateFinished& finished = event.finished();
   const double seconds = std::chrono::duration<double>(Clock::now() - begin_).count();
   const int tokens = finished.usage().output_tokens();
-  const std::string score = finished.score() == 0 ? "" : absl::StrFormat(", score %.4f", finished.score());
-  return absl::StrFormat("[%s%s, %d tokens%s, %.1f tokens/s]\n", Name(event),
-                         v1::GenerateEvent::Reason_Name(finished.reason()), tokens, score,
+  const std::string score = finished.has_score() ? absl::StrFormat(", score %.4f", finished.score()) : "";
+  return absl::StrFormat("[%s%s, %d tokens%s, %.1f tokens/s]\n", Name(event), Ending(finished), tokens, score,
                          tokens / std::max(seconds, 1e-6));
+}
+
+// "17:-2.5": what is added to a token's logit.
+struct LogitBias {
+  int32_t id = 0;
+  float value = 0;
+};
+
+bool AbslParseFlag(absl::string_view text, LogitBias* bias, std::string* error) {
+  const std::pair<absl::string_view, absl::string_view> parts = absl::StrSplit(text, absl::MaxSplits(':', 1));
+  if (absl::SimpleAtoi(parts.first, &bias->id) && absl::SimpleAtof(parts.second, &bias->value) &&
+      bias->id >= 0 && bias->value >= -100 && bias->value <= 100) {
+    return true;
+  }
+  *error = "ID:VALUE, a token's id and a number of -100 to 100";
+  return false;
 }
 
 // What the flags say beside the prompts.
 struct GenerateFlags {
   explicit GenerateFlags(Arguments& arguments);
+  // Two flags that exclude each other: says so, and gives the exit status.
+  std::optional<int> Wrong(const Arguments& arguments, Terminal& terminal) const;
   void Set(v1::GenerateRequest* request) const;
 
-  std::optional<int32_t> max_tokens, top_k;
-  std::optional<double> temperature, top_p, min_p, repetition_penalty;
+  std::vector<LogitBias> logit_bias;
+  std::optional<double> repetition_penalty, presence_penalty, frequency_penalty, temperature, typical_p,
+      top_p, min_p;
+  std::optional<int32_t> top_k, samples;
   std::optional<uint64_t> seed;
-  int32_t samples = 1;
+
+  std::optional<int32_t> beams, results;
+  std::optional<double> length_penalty;
+
+  std::optional<int32_t> max_tokens;
+  int32_t min_tokens = 0;
   std::vector<std::string> stop;
-  bool logprobs = false;
-  int32_t beams = 0, results = 1;
-  double length_penalty = 0;
+  std::vector<int32_t> stop_tokens;
+  bool include_stop = false, ignore_eos = false;
+
+  bool tokens = false, logprobs = false;
+  int32_t top_logprobs = 0;
+
+ private:
+  void DeclareSampling(Arguments& arguments);
+  void DeclareBeam(Arguments& arguments);
+  void DeclareStopping(Arguments& arguments);
+  std::vector<std::string_view> NotWithBeams() const;
+  void SetSampling(v1::SamplingOptions* sampling) const;
+  void SetStopping(v1::StoppingOptions* stopping) const;
 };
 
 GenerateFlags::GenerateFlags(Arguments& arguments) {
-  arguments.Flag("max_tokens", &max_tokens, "the longest text; unset: the server's default", {1, 1 << 30});
+  DeclareSampling(arguments);
+  DeclareBeam(arguments);
+  DeclareStopping(arguments);
+  arguments.Flag("tokens", &tokens, "with --json: the ids of the tokens");
+  arguments.Flag("logprobs", &logprobs, "a line a token, with its log-probability");
+  arguments.Flag("top_logprobs", &top_logprobs, "and those of the n likeliest in its place, 0 to 20",
+                 {0, 20});
+}
+
+void GenerateFlags::DeclareSampling(Arguments& arguments) {
   arguments.Flag("temperature", &temperature,
-                 "0: always the likeliest token; 1: as the model says, the default", {0, 100});
+                 "0: always the likeliest token; 1: as the model computes; unset: as `heed describe` says",
+                 {0, 100});
   arguments.Flag("top_k", &top_k, "draw from the k likeliest tokens", {1, 1 << 30});
   arguments.Flag("top_p", &top_p, "draw from the likeliest tokens that make up this probability, 0 to 1",
                  {0, 1});
   arguments.Flag("min_p", &min_p, "draw from tokens at least this times as likely as the likeliest, 0 to 1",
                  {0, 1});
+  arguments.Flag(
+      "typical_p", &typical_p,
+      "draw from the tokens of most usual surprise that make up this probability, above 0, up to 1",
+      {0, 1, true});
   arguments.Flag("repetition_penalty", &repetition_penalty,
-                 "above 1: tokens that were used become less likely", {1e-3, 10});
+                 "above 1: tokens that were used become less likely", {0, 10, true});
+  arguments.Flag("presence_penalty", &presence_penalty,
+                 "taken from the logit of each token that was used, -2 to 2", {-2, 2});
+  arguments.Flag("frequency_penalty", &frequency_penalty,
+                 "taken from a token's logit for each time that it was used, -2 to 2", {-2, 2});
+  arguments.Flag("logit_bias", &logit_bias, "ID:VALUE, added to the logit of this token, -100 to 100");
   arguments.Flag("seed", &seed, "the same seed gives the same text");
-  arguments.Flag("samples", &samples, "texts for each prompt, 1 to 16", {1, 16});
-  arguments.Flag("stop", &stop, "a string that ends the text");
-  arguments.Flag("logprobs", &logprobs, "a line a token, with its log-probability");
+  arguments.Flag("samples", &samples, "texts for each prompt, 1 to 16; unset: 1", {1, 16});
+}
+
+void GenerateFlags::DeclareBeam(Arguments& arguments) {
   arguments.Flag("beams", &beams,
-                 "look for the likeliest text with so many hypotheses, up to 16; 0: draw one", {0, 16});
+                 "look for the likeliest text with so many hypotheses, 1 to 16; unset: draw one", {1, 16});
   arguments.Flag("length_penalty", &length_penalty,
                  "with --beams: a text's score is the sum of its log-probabilities / length^this", {-10, 10});
   arguments.Flag("results", &results, "with --beams: texts for each prompt, the best first", {1, 16});
 }
 
-void GenerateFlags::Set(v1::GenerateRequest* request) const {
-  v1::SamplingOptions& sampling = *request->mutable_sampling();
-  if (temperature) sampling.set_temperature(*temperature);
-  if (top_k) sampling.set_top_k(*top_k);
-  if (top_p) sampling.set_top_p(*top_p);
-  if (min_p) sampling.set_min_p(*min_p);
-  if (repetition_penalty) sampling.set_repetition_penalty(*repetition_penalty);
-  if (seed) sampling.set_seed(*seed);
-  v1::StoppingOptions& stopping = *request->mutable_stopping();
-  if (max_tokens) stopping.set_max_tokens(*max_tokens);
-  for (const std::string& text : stop) stopping.add_stop(text);
-  request->mutable_details()->set_logprobs(logprobs);
-  request->set_samples(samples);
-  if (beams == 0) return;
-  request->mutable_beam()->set_width(beams);
-  request->mutable_beam()->set_length_penalty(length_penalty);
-  request->mutable_beam()->set_results(results);
+void GenerateFlags::DeclareStopping(Arguments& arguments) {
+  arguments.Flag("max_tokens", &max_tokens, "the longest text; unset: the server's default", {1, 1 << 30});
+  arguments.Flag("min_tokens", &min_tokens, "before which no end token is drawn", {0, 1 << 30});
+  arguments.Flag("stop", &stop, "a string that ends the text");
+  arguments.Flag("stop_token", &stop_tokens, "the id of a token that ends the text, beside the model's own",
+                 {0, 2147483647});
+  arguments.Flag("include_stop", &include_stop, "what stopped the text is part of it");
+  arguments.Flag("ignore_eos", &ignore_eos, "the model's end tokens do not end the text");
 }
 
-absl::Status AddPrompts(Texts& texts, Reading reading, v1::GenerateRequest* request) {
+// The flags that were given and that no beam search knows.
+std::vector<std::string_view> GenerateFlags::NotWithBeams() const {
+  const std::pair<std::string_view, bool> flags[] = {
+      {"temperature", temperature.has_value()},
+      {"top_k", top_k.has_value()},
+      {"top_p", top_p.has_value()},
+      {"min_p", min_p.has_value()},
+      {"typical_p", typical_p.has_value()},
+      {"repetition_penalty", repetition_penalty.has_value()},
+      {"presence_penalty", presence_penalty.has_value()},
+      {"frequency_penalty", frequency_penalty.has_value()},
+      {"logit_bias", !logit_bias.empty()},
+      {"seed", seed.has_value()},
+      {"samples", samples.has_value()},
+      {"min_tokens", min_tokens > 0},
+      {"stop", !stop.empty()},
+      {"top_logprobs", top_logprobs > 0},
+  };
+  std::vector<std::string_view> names;
+  for (const auto& [name, given] : flags) {
+    if (given) names.push_back(name);
+  }
+  return names;
+}
+
+std::optional<int> GenerateFlags::Wrong(const Arguments& arguments, Terminal& terminal) const {
+  if (beams && !NotWithBeams().empty()) {
+    return arguments.Excludes(terminal, NotWithBeams()[0], "beams",
+                              "a beam search draws nothing, and is stopped by tokens only");
+  }
+  if (!beams && (results || length_penalty))
+    return arguments.Wrong(terminal, Cat("--", results ? "results" : "length_penalty", " needs --beams"));
+  if (beams && results.value_or(1) > *beams)
+    return arguments.Wrong(terminal, Cat("--results=", *results, ": --beams=", *beams, " finds fewer"));
+  if (max_tokens && min_tokens > *max_tokens)
+    return arguments.Wrong(terminal,
+                           Cat("--min_tokens=", min_tokens, " is above --max_tokens=", *max_tokens));
+  return std::nullopt;
+}
+
+void GenerateFlags::SetSampling(v1::SamplingOptions* sampling) const {
+  for (const LogitBias& bias : logit_bias) (*sampling->mutable_logit_bias())[bias.id] = bias.value;
+  if (repetition_penalty) sampling->set_repetition_penalty(*repetition_penalty);
+  if (presence_penalty) sampling->set_presence_penalty(*presence_penalty);
+  if (frequency_penalty) sampling->set_frequency_penalty(*frequency_penalty);
+  if (temperature) sampling->set_temperature(*temperature);
+  if (top_k) sampling->set_top_k(*top_k);
+  if (typical_p) sampling->set_typical_p(*typical_p);
+  if (top_p) sampling->set_top_p(*top_p);
+  if (min_p) sampling->set_min_p(*min_p);
+  if (seed) sampling->set_seed(*seed);
+  if (samples) sampling->set_samples(*samples);
+}
+
+void GenerateFlags::SetStopping(v1::StoppingOptions* stopping) const {
+  if (max_tokens) stopping->set_max_tokens(*max_tokens);
+  stopping->set_min_tokens(min_tokens);
+  for (const std::string& text : stop) stopping->add_stop(text);
+  for (const int32_t id : stop_tokens) stopping->add_stop_tokens(id);
+  stopping->set_include_stop(include_stop);
+  stopping->set_ignore_eos(ignore_eos);
+}
+
+void GenerateFlags::Set(v1::GenerateRequest* request) const {
+  if (beams) {
+    request->mutable_beam()->set_width(*beams);
+    request->mutable_beam()->set_length_penalty(length_penalty.value_or(0));
+    if (results) request->mutable_beam()->set_results(*results);
+  } else {
+    SetSampling(request->mutable_sampling());
+  }
+  SetStopping(request->mutable_stopping());
+  request->mutable_details()->set_tokens(tokens);
+  request->mutable_details()->set_logprobs(logprobs || top_logprobs > 0);
+  request->mutable_details()->set_top_logprobs(top_logprobs);
+}
+
+// Texts for each prompt.
+int TextsOf(const v1::GenerateRequest& request) {
+  if (request.has_beam()) return request.beam().has_results() ? request.beam().results() : 1;
+  return request.sampling().has_samples() ? request.sampling().samples() : 1;
+}
+
+absl::Status AddPrompts(Texts& texts, InputForm form, v1::GenerateRequest* request) {
   ASSIGN_OR_RETURN(const std::vector<Text> prompts, texts.Next(kInputsARequest + 1));
   if (prompts.size() > kInputsARequest) return Invalid("more than ", kInputsARequest, " prompts");
-  for (const Text& prompt : prompts) RETURN_IF_ERROR(ToInput(prompt, reading, request->add_inputs()));
+  for (const Text& prompt : prompts) RETURN_IF_ERROR(ToInput(prompt, form, request->add_inputs()));
   return absl::OkStatus();
 }
 
 int Stream(const Client& client, const v1::GenerateRequest& request, const ServerFlags& server,
            Terminal& terminal) {
-  const int texts = request.has_beam() ? request.beam().results() : request.samples();
-  Page page(request.inputs_size(), texts, terminal);
+  Page page(request.inputs_size(), TextsOf(request), terminal);
   bool failed = false;
   const absl::Status status = client.Generate(
       request,
@@ -188,7 +316,7 @@ int Stream(const Client& client, const v1::GenerateRequest& request, const Serve
       },
       server.Options(terminal));
   if (page.in_line()) terminal.out << "\n" << std::flush;
-  if (!status.ok()) return FailCall(terminal, status);
+  if (!status.ok()) return FailCall(terminal, status, client, request.target().model());
   return Finish(terminal, failed ? kFailed : kDone);
 }
 
@@ -199,12 +327,13 @@ int Generate(Arguments& arguments, Terminal& terminal) {
   ServerFlags server(arguments, absl::InfiniteDuration());
   TextFlags text_flags(arguments);
   if (std::optional<int> ended = arguments.Parse(terminal)) return *ended;
+  if (std::optional<int> wrong = flags.Wrong(arguments, terminal)) return *wrong;
 
   v1::GenerateRequest request;
   text_flags.Set(request.mutable_target(), request.mutable_text());
   flags.Set(&request);
   Texts texts(arguments.texts(), text_flags.files, Unit::kFile, terminal);
-  if (absl::Status read = AddPrompts(texts, text_flags.reading, &request); !read.ok())
+  if (absl::Status read = AddPrompts(texts, text_flags.form, &request); !read.ok())
     return Fail(terminal, read);
   if (terminal.catch_interrupt) terminal.interrupted = terminal.catch_interrupt();
   const absl::StatusOr<Client> client = server.Connect();
@@ -212,4 +341,4 @@ int Generate(Arguments& arguments, Terminal& terminal) {
   return Stream(*client, request, server, terminal);
 }
 
-}  // namespace heed
+}  // namespace heed::cli

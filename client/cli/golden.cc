@@ -10,7 +10,7 @@
 #include "engine/models/golden.h"
 #include "engine/text/golden.h"
 
-namespace heed {
+namespace heed::cli {
 namespace {
 
 struct Totals {
@@ -52,16 +52,15 @@ absl::StatusOr<std::vector<GoldenResult>> Check(const std::string& folder, Preci
 }  // namespace
 
 int Golden(Arguments& arguments, Terminal& terminal) {
-  std::string dtype = "f32";
+  Precision precision = Precision::kF32;
   int32_t count = AvailableCpus();
-  arguments.Flag("dtype", &dtype, "f32, bf16 or int8: what models compute in");
+  arguments.Choice("dtype", &precision, "f32, bf16 or int8: what models compute in",
+                   {{"f32", Precision::kF32}, {"bf16", Precision::kBf16}, {"int8", Precision::kInt8}});
   arguments.Flag("threads", &count, "threads that compute", {1, 1024});
   if (std::optional<int> ended = arguments.Parse(terminal)) return *ended;
   if (arguments.texts().empty()) return arguments.Wrong(terminal, "name at least one folder of cases");
-  absl::StatusOr<Precision> precision = ParsePrecision(dtype);
-  if (!precision.ok()) return arguments.Wrong(terminal, precision.status().message());
-  if (Supported(*precision) != *precision) {
-    terminal.out << "not run: " << dtype << " (this CPU has no kernels for it)\n";
+  if (Supported(precision) != precision) {
+    terminal.out << "not run: " << Name(precision) << " (this CPU has no kernels for it)\n";
     return kDone;
   }
 
@@ -69,7 +68,7 @@ int Golden(Arguments& arguments, Terminal& terminal) {
   Totals totals;
   for (const std::string& folder : arguments.texts()) {
     ++totals.folders;
-    auto results = Check(folder, *precision, threads);
+    auto results = Check(folder, precision, threads);
     if (results.ok()) {
       Print(folder, *results, totals, terminal);
     } else {
@@ -82,4 +81,4 @@ int Golden(Arguments& arguments, Terminal& terminal) {
   return Finish(terminal, totals.failures == 0 ? kDone : kFailed);
 }
 
-}  // namespace heed
+}  // namespace heed::cli

@@ -3,7 +3,7 @@
 #include "client/cli/call.h"
 #include "client/cli/command.h"
 
-namespace heed {
+namespace heed::cli {
 
 int Health(Arguments& arguments, Terminal& terminal) {
   std::string model;
@@ -14,7 +14,7 @@ int Health(Arguments& arguments, Terminal& terminal) {
   const absl::StatusOr<Client> client = server.Connect();
   if (!client.ok()) return Fail(terminal, client.status());
   const auto status = client->Health(model, server.Options(terminal));
-  if (!status.ok()) return FailCall(terminal, status.status());
+  if (!status.ok()) return FailCall(terminal, status.status(), *client, model);
   using grpc::health::v1::HealthCheckResponse;
   HealthCheckResponse response;
   response.set_status(*status);
@@ -22,4 +22,4 @@ int Health(Arguments& arguments, Terminal& terminal) {
   return Finish(terminal, *status == HealthCheckResponse::SERVING ? kDone : kFailed);
 }
 
-}  // namespace heed
+}  // namespace heed::cli

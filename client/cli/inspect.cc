@@ -4,27 +4,28 @@
 #include "server/api/models.h"
 #include "server/registry.h"
 
-namespace heed {
+namespace heed::cli {
 
 int Inspect(Arguments& arguments, Terminal& terminal) {
-  std::string precision = "auto";
+  const Precision best = Supported(Precision::kBf16);
+  Precision precision = best;
   bool json = false;
-  arguments.Flag("precision", &precision, "auto, f32, bf16 or int8: what the model computes in");
+  arguments.Choice(
+      "precision", &precision, "auto, f32, bf16 or int8: what the model computes in",
+      {{"auto", best}, {"f32", Precision::kF32}, {"bf16", Precision::kBf16}, {"int8", Precision::kInt8}});
   arguments.Flag("json", &json, "as protobuf's JSON");
   if (std::optional<int> ended = arguments.Parse(terminal, 1)) return *ended;
   if (arguments.texts().empty()) return arguments.Wrong(terminal, "name the model's folder");
-  const absl::StatusOr<Precision> wanted = ParsePrecision(precision);
-  if (!wanted.ok()) return arguments.Wrong(terminal, wanted.status().message());
 
   const std::string& folder = arguments.texts()[0];
   ServedModel model;
-  model.spec = {.name = folder, .version = "", .folder = folder, .load = {.precision = *wanted}};
+  model.spec = {.name = folder, .version = "", .folder = folder, .load = {.precision = precision}};
   absl::StatusOr<LoadedModel> loaded = LoadFromFolder(model.spec);
   if (!loaded.ok()) return Fail(terminal, Invalid(folder, ": ", loaded.status().message()));
   model.loaded = *std::move(loaded);
-  const v1::ModelDescription description = Describe(model, config::v1::LimitsConfig());
+  const v1::ModelDescription description = heed::Describe(model, config::v1::LimitsConfig());
   terminal.out << (json ? ToJson(description) + "\n" : DescriptionText(description));
   return Finish(terminal, kDone);
 }
 
-}  // namespace heed
+}  // namespace heed::cli

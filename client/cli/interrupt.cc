@@ -5,7 +5,7 @@
 
 #include "client/cli/terminal.h"
 
-namespace heed {
+namespace heed::cli {
 namespace {
 
 sigset_t JustInterrupt() {
@@ -38,4 +38,4 @@ void Interrupt::Watch() {
   }
 }
 
-}  // namespace heed
+}  // namespace heed::cli

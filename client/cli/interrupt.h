@@ -6,7 +6,7 @@
 #include <stop_token>
 #include <thread>
 
-namespace heed {
+namespace heed::cli {
 
 // While it lives SIGINT asks the token to stop; a second one ends the process at once. Threads must be
 // started after it, so that they leave the signal to it. One at a time.
@@ -23,6 +23,6 @@ class Interrupt {
   std::thread watcher_;
 };
 
-}  // namespace heed
+}  // namespace heed::cli
 
 #endif  // HEED_CLIENT_CLI_INTERRUPT_H_

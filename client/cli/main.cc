@@ -11,21 +11,23 @@
 
 namespace {
 
-constexpr heed::Command kCommands[] = {
-    {"serve", "[flags]", "Serves models over gRPC.", heed::Serve},
+constexpr heed::cli::Command kCommands[] = {
+    {"serve", "[flags]", "Serves models over gRPC.", heed::cli::Serve},
     {"classify", "[flags] [TEXT...]", "Labels with scores for each text, or for spans of it.",
-     heed::Classify},
-    {"embed", "[flags] [TEXT...]", "A vector for each text.", heed::Embed},
+     heed::cli::Classify},
+    {"embed", "[flags] [TEXT...]", "A vector for each text.", heed::cli::Embed},
     {"score", "[flags] [--context=TEXT] [TEXT...]", "How likely each text is, after the context.",
-     heed::Score},
-    {"fill", "[flags] [TEXT...]", "The likeliest tokens where a text has the mask token.", heed::Fill},
+     heed::cli::Score},
+    {"fill", "[flags] [TEXT...]", "The likeliest tokens where a text has the mask token.", heed::cli::Fill},
     {"generate", "[flags] [PROMPT...]", "Text that goes on from a prompt, shown as it is made.",
-     heed::Generate},
-    {"models", "[flags]", "The models that a server has.", heed::Models},
-    {"describe", "[flags] [MODEL]", "What a model is, reads, answers and costs.", heed::Describe},
-    {"health", "[flags]", "Whether a server, or one of its models, is ready: exit status 0.", heed::Health},
-    {"inspect", "[flags] FOLDER", "What the model in a folder is, holds and costs.", heed::Inspect},
-    {"golden", "[flags] FOLDER...", "Compares the engine with folders of golden cases.", heed::Golden},
+     heed::cli::Generate},
+    {"models", "[flags]", "The models that a server has.", heed::cli::Models},
+    {"describe", "[flags] [MODEL]", "What a model is, reads, answers and costs.", heed::cli::Describe},
+    {"info", "[flags]", "What a server is, has and allows.", heed::cli::Info},
+    {"health", "[flags]", "Whether a server, or one of its models, is ready: exit status 0.",
+     heed::cli::Health},
+    {"inspect", "[flags] FOLDER", "What the model in a folder is, holds and costs.", heed::cli::Inspect},
+    {"golden", "[flags] FOLDER...", "Compares the engine with folders of golden cases.", heed::cli::Golden},
 };
 
 }  // namespace
@@ -34,13 +36,13 @@ int main(int argc, char** argv) {
   std::ios::sync_with_stdio(false);
   signal(SIGPIPE,
          SIG_DFL);  // a closed pipe ends a command quietly, also under a parent that ignores the signal
-  std::optional<heed::Interrupt> interrupt;
-  heed::Terminal terminal{.in = std::cin,
-                          .out = std::cout,
-                          .err = std::cerr,
-                          .in_is_screen = isatty(STDIN_FILENO) == 1,
-                          .out_is_screen = isatty(STDOUT_FILENO) == 1,
-                          .err_is_screen = isatty(STDERR_FILENO) == 1,
-                          .catch_interrupt = [&] { return interrupt.emplace().token(); }};
-  return heed::RunCommand(kCommands, {argv + 1, argv + argc}, terminal);
+  std::optional<heed::cli::Interrupt> interrupt;
+  heed::cli::Terminal terminal{.in = std::cin,
+                               .out = std::cout,
+                               .err = std::cerr,
+                               .in_is_screen = isatty(STDIN_FILENO) == 1,
+                               .out_is_screen = isatty(STDOUT_FILENO) == 1,
+                               .err_is_screen = isatty(STDERR_FILENO) == 1,
+                               .catch_interrupt = [&] { return interrupt.emplace().token(); }};
+  return heed::cli::RunCommand(kCommands, {argv + 1, argv + argc}, terminal);
 }

@@ -3,39 +3,40 @@
 #include "client/cli/call.h"
 #include "client/cli/command.h"
 
-namespace heed {
+namespace heed::cli {
 namespace {
 
 void Print(const Text& text, const v1::Scored& value, Terminal& terminal) {
-  terminal.out << absl::StrFormat("%.4f  %d tokens  %s\n", value.logprob(), value.tokens(),
+  terminal.out << absl::StrFormat("%.4f  %d tokens  %s\n", value.logprob(), value.scored_tokens(),
                                   OneLine(text.text));
-  for (const v1::TokenLogprob& token : value.by_token()) {
-    terminal.out << absl::StrFormat("  %.4f  %s\n", token.logprob(), Quoted(token.text()));
-  }
+  for (const v1::TokenLogprob& token : value.logprobs()) terminal.out << "  " << LogprobLine(token);
 }
 
 }  // namespace
 
 int Score(Arguments& arguments, Terminal& terminal) {
   std::optional<std::string> context;
-  bool by_token = false;
+  bool logprobs = false;
+  int32_t top_logprobs = 0;
   arguments.Flag(
       "context", &context,
       "what comes before, of an encoder-decoder the source; without it a text's first token has no score");
-  arguments.Flag("by_token", &by_token, "each token's log-probability too");
+  arguments.Flag("logprobs", &logprobs, "each token's log-probability too");
+  arguments.Flag("top_logprobs", &top_logprobs, "and of the n likeliest in its place, 0 to 20", {0, 20});
   ServerFlags server(arguments);
   TextFlags flags(arguments);
   if (std::optional<int> ended = arguments.Parse(terminal)) return *ended;
-  if (flags.reading == Reading::kPair) return arguments.Wrong(terminal, "--as=pair: must be text or tokens");
+  if (flags.form == InputForm::kPair) return arguments.Wrong(terminal, "--as=pair: must be text or tokens");
 
   TextCall<v1::ScoreRequest, v1::ScoreResponse> call;
   flags.Set(call.request.mutable_target(), call.request.mutable_text());
-  call.request.mutable_options()->set_logprobs(by_token);
+  call.request.mutable_options()->set_logprobs(logprobs || top_logprobs > 0);
+  call.request.mutable_options()->set_top_logprobs(top_logprobs);
   call.method = &Client::Score;
   call.add = [&](const Text& text, v1::ScoreRequest& request) -> absl::Status {
     v1::ScoreItem* item = request.add_inputs();
-    if (context) RETURN_IF_ERROR(ToInput({*context, "--context"}, flags.reading, item->mutable_context()));
-    return ToInput(text, flags.reading, item->mutable_continuation());
+    if (context) RETURN_IF_ERROR(ToInput({*context, "--context"}, flags.form, item->mutable_context()));
+    return ToInput(text, flags.form, item->mutable_continuation());
   };
   call.print = [&](const Text& text, const v1::ScoreResponse::Result& result) {
     Print(text, result.value(), terminal);
@@ -44,4 +45,4 @@ int Score(Arguments& arguments, Terminal& terminal) {
   return AnswerTexts(server, texts, call, terminal);
 }
 
-}  // namespace heed
+}  // namespace heed::cli

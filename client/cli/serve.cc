@@ -2,12 +2,11 @@
 // cases, and win.
 #include <signal.h>
 
-#include "absl/strings/ascii.h"
 #include "client/cli/command.h"
 #include "server/config/config.h"
 #include "server/service/server.h"
 
-namespace heed {
+namespace heed::cli {
 namespace {
 
 struct ServeFlags {
@@ -16,7 +15,8 @@ struct ServeFlags {
   absl::StatusOr<config::v1::ServerConfig> Config() const;
 
   std::string config;
-  std::optional<std::string> models, address, metrics_address, precision;
+  std::optional<std::string> models, address, metrics_address;
+  std::optional<config::v1::Precision> precision;
   std::optional<int32_t> threads;
   std::optional<bool> reflection;
   std::optional<absl::Duration> grace;
@@ -24,9 +24,10 @@ struct ServeFlags {
 };
 
 ServeFlags::ServeFlags(Arguments& arguments) {
-  arguments.Flag("config", &config, "a file as proto/heed/v1/config.proto says");
-  arguments.Flag("models", &models,
-                 "serve every folder in this one; without it and a config: the shipped models");
+  arguments.Flag("config", &config, "a file as proto/heed/config/v1/config.proto says").is_path = true;
+  arguments
+      .Flag("models", &models, "serve every folder in this one; without it and a config: the shipped models")
+      .is_path = true;
   arguments.Flag("address", &address,
                  Cat("HOST:PORT of gRPC; unset: ", config::v1::ServerConfig().address()));
   arguments.Flag("metrics_address", &metrics_address,
@@ -34,7 +35,11 @@ ServeFlags::ServeFlags(Arguments& arguments) {
                      config::v1::ServerConfig().metrics_address()));
   arguments.Flag("threads", &threads, "threads that compute; 0 or unset: as many as this process has CPUs",
                  {0, 1024});
-  arguments.Flag("precision", &precision, "auto, f32, bf16 or int8, of models that name none");
+  arguments.Choice("precision", &precision, "auto, f32, bf16 or int8, of models that name none",
+                   {{"auto", config::v1::PRECISION_AUTO},
+                    {"f32", config::v1::PRECISION_F32},
+                    {"bf16", config::v1::PRECISION_BF16},
+                    {"int8", config::v1::PRECISION_INT8}});
   arguments.Flag("reflection", &reflection, "whether tools may ask which services there are; unset: yes");
   arguments.Flag("grace", &grace, "time to finish what is admitted after SIGTERM, at most 1h", {0, 3600});
   arguments.Flag("check", &check, "check the config and the models, and serve nothing");
@@ -51,13 +56,7 @@ absl::StatusOr<config::v1::ServerConfig> ServeFlags::Config() const {
   if (threads) result.set_threads(*threads);
   if (reflection) result.set_reflection(*reflection);
   if (grace) result.mutable_shutdown()->set_grace_seconds(absl::ToDoubleSeconds(*grace));
-  if (precision) {
-    v1::Precision parsed;
-    if (!v1::Precision_Parse(absl::AsciiStrToUpper(*precision), &parsed)) {
-      return Invalid("--precision=", *precision, ": must be auto, f32, bf16 or int8");
-    }
-    result.set_precision(parsed);
-  }
+  if (precision) result.set_precision(*precision);
   return result;
 }
 
@@ -81,4 +80,4 @@ int Serve(Arguments& arguments, Terminal& terminal) {
   return served.ok() ? kDone : Fail(terminal, served);
 }
 
-}  // namespace heed
+}  // namespace heed::cli

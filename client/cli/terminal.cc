@@ -8,47 +8,36 @@
 #include "absl/time/clock.h"
 #include "engine/base/status.h"
 #include "engine/text/tokenizer.h"
+#include "engine/text/unicode.h"
 #include "google/protobuf/util/json_util.h"
 
-namespace heed {
+namespace heed::cli {
 namespace {
 
-std::string_view Advice(absl::StatusCode code) {
-  switch (code) {
-    case absl::StatusCode::kNotFound:
-      return "`heed models` lists what the server has";
-    case absl::StatusCode::kFailedPrecondition:
-      return "`heed describe MODEL` says what a model can do";
-    case absl::StatusCode::kResourceExhausted:
-      return "the server has more to do than it can hold: try again later";
-    case absl::StatusCode::kDeadlineExceeded:
-      return "--timeout gives it longer";
-    case absl::StatusCode::kUnimplemented:
-      return "the address may be another service's, or an older server's";
-    default:
-      return "";
-  }
+constexpr int64_t kLongestMessage = 2000;
+
+// Whether a terminal may act on the character instead of showing it: controls (C0, DEL, C1), the marks,
+// embeddings, overrides and isolates that turn the direction of writing, the separators of lines.
+bool Obeyed(char32_t c) {
+  return c < 0x20 || (c >= 0x7F && c <= 0x9F) || c == 0x61C || c == 0x200E || c == 0x200F ||
+         (c >= 0x2028 && c <= 0x202E) || (c >= 0x2066 && c <= 0x2069);
+}
+
+void AppendEscaped(char32_t c, std::string* text) {
+  absl::StrAppendFormat(text, c < 0x80 ? "\\x%02x" : "\\u%04x", static_cast<uint32_t>(c));
 }
 
 }  // namespace
 
 int Fail(Terminal& terminal, const absl::Status& status) {
-  terminal.err << "heed: " << status.message() << "\n";
+  terminal.err << "heed: " << OneLine(std::string(status.message()), kLongestMessage) << "\n";
   return kFailed;
 }
 
 int FailUsage(Terminal& terminal, std::string_view command, const absl::Status& status) {
-  terminal.err << "heed " << command << ": " << status.message() << "\n`heed help " << command
-               << "` lists its flags\n";
+  terminal.err << "heed " << command << ": " << OneLine(std::string(status.message()), kLongestMessage)
+               << "\n`heed help " << command << "` lists its flags\n";
   return kUsage;
-}
-
-int FailCall(Terminal& terminal, const absl::Status& status) {
-  if (terminal.interrupted.stop_requested()) return kInterrupted;
-  terminal.err << "heed: " << absl::StatusCodeToString(status.code()) << ": " << status.message() << "\n";
-  const std::string_view advice = Advice(status.code());
-  if (!advice.empty()) terminal.err << advice << "\n";
-  return kFailed;
 }
 
 int Finish(Terminal& terminal, int status) {
@@ -73,30 +62,52 @@ void Progress::Add(int64_t count) {
                 << std::flush;
 }
 
-std::string ToJson(const google::protobuf::Message& message) {
-  google::protobuf::util::JsonPrintOptions options;
-  options.preserve_proto_field_names = true;
-  options.always_print_primitive_fields = true;
-  std::string json;
-  CHECK(google::protobuf::util::MessageToJsonString(message, &json, options).ok());
-  return json;
+std::string ForScreen(std::string_view text) {
+  const std::string utf8 = ReplaceInvalidUtf8(text);
+  std::string shown;
+  for (std::string_view rest = utf8; !rest.empty();) {
+    const char32_t c = TakeCharacter(rest);
+    if (Obeyed(c) && c != '\n' && c != '\t') {
+      AppendEscaped(c, &shown);
+    } else {
+      AppendUtf8(c, shown);
+    }
+  }
+  return shown;
 }
 
-std::string OneLine(std::string_view utf8, int64_t limit) {
+std::string OneLine(std::string_view text, int64_t limit) {
+  const std::string utf8 = ReplaceInvalidUtf8(text);
   std::string line;
   int64_t characters = 0;
-  for (const char c : utf8) {
-    const bool begins = (static_cast<unsigned char>(c) & 0xC0) != 0x80;
-    if (begins && characters++ == limit) return line + "…";
-    const bool control = static_cast<unsigned char>(c) < 0x20 || c == 0x7F;
-    line += control ? ' ' : c;
+  for (std::string_view rest = utf8; !rest.empty();) {
+    if (characters++ == limit) return line + "…";
+    const char32_t c = TakeCharacter(rest);
+    if (c == '\n' || c == '\t' || c == '\r') {
+      line += ' ';
+    } else if (Obeyed(c)) {
+      AppendEscaped(c, &line);
+    } else {
+      AppendUtf8(c, line);
+    }
   }
   return line;
 }
 
 std::string Quoted(std::string_view bytes) {
   const absl::string_view text(bytes.data(), bytes.size());
-  return Cat("\"", ValidUtf8(bytes) ? absl::Utf8SafeCEscape(text) : absl::CHexEscape(text), "\"");
+  if (!ValidUtf8(bytes)) return Cat("\"", absl::CHexEscape(text), "\"");
+  return Cat("\"", ForScreen(absl::Utf8SafeCEscape(text)), "\"");
 }
 
-}  // namespace heed
+// Protobuf writes most of what a terminal obeys as \uXXXX, but not all of it.
+std::string ToJson(const google::protobuf::Message& message) {
+  google::protobuf::util::JsonPrintOptions options;
+  options.preserve_proto_field_names = true;
+  options.always_print_primitive_fields = true;
+  std::string json;
+  CHECK(google::protobuf::util::MessageToJsonString(message, &json, options).ok());
+  return ForScreen(json);
+}
+
+}  // namespace heed::cli

@@ -13,7 +13,7 @@
 #include "absl/status/status.h"
 #include "google/protobuf/message.h"
 
-namespace heed {
+namespace heed::cli {
 
 inline constexpr int kDone = 0;           // exit statuses
 inline constexpr int kFailed = 1;         // a call, a file, or one input of many
@@ -33,10 +33,9 @@ struct Terminal {
   std::stop_token interrupted = {};  // that token, once a command has asked for it
 };
 
-// Says on `err` what went wrong, and gives the exit status for it.
-int Fail(Terminal& terminal, const absl::Status& status);  // here: a file, a folder
+// Says on `err` what went wrong here (a file, a flag), and gives the exit status for it.
+int Fail(Terminal& terminal, const absl::Status& status);
 int FailUsage(Terminal& terminal, std::string_view command, const absl::Status& status);
-int FailCall(Terminal& terminal, const absl::Status& status);  // a call: with its code, and what may help
 
 // The exit status of a command that has written all it had: kFailed if `out` has not taken it (a full disk).
 int Finish(Terminal& terminal, int status);
@@ -56,15 +55,16 @@ class Progress {
   int64_t begin_nanos_;
 };
 
-// A message as one line of JSON, with its fields' own names, and those that are 0 or empty too.
+// Text that others wrote, so that no terminal obeys it: what would move the cursor, change colours or turn
+// the direction of writing stands escaped, as \x1b or \u202e; what is no UTF-8 is U+FFFD. Whatever a server
+// has said goes through one of these on its way to a screen.
+std::string ForScreen(std::string_view text);                     // line ends and tabs stay
+std::string OneLine(std::string_view text, int64_t limit = 100);  // at most so many characters; no line ends
+std::string Quoted(std::string_view bytes);  // a token, exactly: what is no UTF-8 as \xff
+
+// A message as one line of JSON, as harmless, with its fields' own names, and those that are 0 or empty too.
 std::string ToJson(const google::protobuf::Message& message);
 
-// At most `limit` characters of the text, what a terminal would obey (control characters) as spaces.
-std::string OneLine(std::string_view utf8, int64_t limit = 100);
-
-// A token's bytes in quotes, readable: what a terminal would obey, and what is no whole character, escaped.
-std::string Quoted(std::string_view bytes);
-
-}  // namespace heed
+}  // namespace heed::cli
 
 #endif  // HEED_CLIENT_CLI_TERMINAL_H_

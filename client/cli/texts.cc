@@ -9,7 +9,7 @@
 #include "engine/base/status.h"
 #include "engine/text/tokenizer.h"
 
-namespace heed {
+namespace heed::cli {
 
 Texts::Texts(const std::vector<std::string>& arguments, const std::vector<std::string>& files, Unit unit,
              Terminal& terminal)
@@ -88,26 +88,12 @@ bool Texts::ReadFile(std::string* text) {
   return !stream_->bad();
 }
 
-bool AbslParseFlag(absl::string_view text, Reading* reading, std::string* error) {
-  for (const Reading known : {Reading::kText, Reading::kTokens, Reading::kPair}) {
-    if (text != AbslUnparseFlag(known)) continue;
-    *reading = known;
-    return true;
-  }
-  *error = "text, tokens or pair";
-  return false;
-}
-
-std::string AbslUnparseFlag(Reading reading) {
-  return reading == Reading::kText ? "text" : reading == Reading::kTokens ? "tokens" : "pair";
-}
-
-absl::Status ToInput(const Text& text, Reading reading, v1::Input* input) {
-  if (reading == Reading::kText) {
+absl::Status ToInput(const Text& text, InputForm form, v1::Input* input) {
+  if (form == InputForm::kText) {
     input->set_text(text.text);
     return absl::OkStatus();
   }
-  if (reading == Reading::kPair) {
+  if (form == InputForm::kPair) {
     const std::vector<std::string> parts = absl::StrSplit(text.text, '\t');
     if (parts.size() != 2)
       return Invalid(text.where, ": a pair is two texts with a tab between, found ", parts.size());
@@ -126,4 +112,4 @@ absl::Status ToInput(const Text& text, Reading reading, v1::Input* input) {
   return absl::OkStatus();
 }
 
-}  // namespace heed
+}  // namespace heed::cli

@@ -14,7 +14,7 @@
 #include "client/cli/terminal.h"
 #include "heed/v1/common.pb.h"
 
-namespace heed {
+namespace heed::cli {
 
 struct Text {
   std::string text;   // valid UTF-8
@@ -57,16 +57,14 @@ class Texts {
   int64_t line_ = 0;
 };
 
-// How a text becomes an input; a flag's value "text", "tokens" or "pair".
-enum class Reading {
+// How a text becomes an input: the flag --as.
+enum class InputForm {
   kText,
   kTokens,  // ids with spaces or commas between
   kPair,    // two texts with a tab between
 };
-bool AbslParseFlag(absl::string_view text, Reading* reading, std::string* error);
-std::string AbslUnparseFlag(Reading reading);
-absl::Status ToInput(const Text& text, Reading reading, v1::Input* input);
+absl::Status ToInput(const Text& text, InputForm form, v1::Input* input);
 
-}  // namespace heed
+}  // namespace heed::cli
 
 #endif  // HEED_CLIENT_CLI_TEXTS_H_

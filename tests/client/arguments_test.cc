@@ -5,7 +5,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace heed {
+namespace heed::cli {
 namespace {
 
 using testing::ElementsAre;
@@ -152,4 +152,4 @@ TEST(Nearest, IsNearOrNothing) {
 }
 
 }  // namespace
-}  // namespace heed
+}  // namespace heed::cli

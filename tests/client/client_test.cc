@@ -8,6 +8,7 @@
 
 #include "client/grpc_status.h"
 #include "gmock/gmock.h"
+#include "grpcpp/client_context.h"
 #include "gtest/gtest.h"
 #include "tests/client/fake_server.h"
 #include "tests/server/service/relay.h"
@@ -129,7 +130,7 @@ TEST(Client, TheServerLearnsTheDeadlineAndAStreamHasNone) {
 
 TEST(Client, RefusesATimeoutThatIsNone) {
   FakeServer server;
-  EXPECT_EQ(ConnectTo(server).List({.timeout = absl::ZeroDuration()}).status().code(),
+  EXPECT_EQ(ConnectTo(server).ListModels({.timeout = absl::ZeroDuration()}).status().code(),
             absl::StatusCode::kInvalidArgument);
 }
 
@@ -277,13 +278,148 @@ TEST(Client, ThreadsShareOne) {
   EXPECT_EQ(calls, 100);
 }
 
+TEST(Client, DescribesServerAndModels) {
+  FakeServer server;
+  server.list_models = [](auto&, auto&, v1::ListModelsResponse& response) {
+    response.add_models()->set_model("polarity");
+    return grpc::Status::OK;
+  };
+  server.describe_model = [](auto&, const v1::DescribeModelRequest& request, v1::ModelDescription& model) {
+    model.set_model(request.model() + "!");
+    return grpc::Status::OK;
+  };
+  server.describe_server = [](auto&, auto&, v1::ServerDescription& description) {
+    description.set_version("0.2.0");
+    return grpc::Status::OK;
+  };
+  v1::DescribeModelRequest request;
+  request.set_model("polarity");
+  EXPECT_EQ(ConnectTo(server).ListModels()->models(0).model(), "polarity");
+  EXPECT_EQ(ConnectTo(server).DescribeModel(request)->model(), "polarity!");
+  EXPECT_EQ(ConnectTo(server).DescribeServer()->version(), "0.2.0");
+}
+
+TEST(Client, TellsWhyACallHasFailed) {
+  FakeServer server;
+  server.classify = [](auto&, auto&, auto&) {
+    return Refusal(grpc::INVALID_ARGUMENT, "inputs[2].text: the text is empty",
+                   {.reason = "INPUT_EMPTY", .field = "inputs[2].text", .request_id = "r-1"});
+  };
+  const absl::Status status = ConnectTo(server).Classify({}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(status.message(), "inputs[2].text: the text is empty");
+  const ErrorDetails details = DetailsOf(status);
+  EXPECT_EQ(details.reason, "INPUT_EMPTY");
+  EXPECT_EQ(details.field, "inputs[2].text");
+  EXPECT_EQ(details.request_id, "r-1");
+  EXPECT_EQ(details.retry_delay, std::nullopt);
+}
+
+TEST(Client, TellsWhyAStreamHasFailed) {
+  FakeServer server;
+  server.generate = [](auto&, auto&, grpc::ServerWriter<v1::GenerateEvent>& out) {
+    out.Write(Piece("half"));
+    return Refusal(grpc::UNAVAILABLE, "the server is stopping",
+                   {.reason = "SERVER_STOPPING", .retry_milliseconds = 250});
+  };
+  const ErrorDetails details = DetailsOf(ConnectTo(server).Generate({}, [](auto&) {}));
+  EXPECT_EQ(details.reason, "SERVER_STOPPING");
+  EXPECT_EQ(details.retry_delay, absl::Milliseconds(250));
+}
+
+TEST(Client, DetailsThatAreNoneAreEmpty) {
+  FakeServer server;
+  server.classify = [](auto&, auto&, auto&) {
+    return grpc::Status(grpc::INTERNAL, "why", "\xff no message");
+  };
+  const ErrorDetails details = DetailsOf(ConnectTo(server).Classify({}).status());
+  EXPECT_EQ(details.reason, "");
+  EXPECT_EQ(details.field, "");
+  EXPECT_EQ(details.request_id, "");
+  EXPECT_EQ(details.retry_delay, std::nullopt);
+  EXPECT_EQ(DetailsOf(absl::InternalError("of our own")).reason, "");
+}
+
+TEST(Client, ARequestIdGoesWithTheCallAndComesBackInErrors) {
+  FakeServer server;
+  server.classify = [](grpc::ServerContext& context, auto&, auto&) {
+    const auto sent = context.client_metadata().find("x-request-id");
+    const std::string id = sent == context.client_metadata().end()
+                               ? "made-here"
+                               : std::string(sent->second.begin(), sent->second.end());
+    context.AddInitialMetadata("x-request-id", id);
+    return grpc::Status(grpc::INTERNAL, "broken");
+  };
+  EXPECT_EQ(DetailsOf(ConnectTo(server).Classify({}, {.request_id = "a.B_9:-"}).status()).request_id,
+            "a.B_9:-");
+  EXPECT_EQ(DetailsOf(ConnectTo(server).Classify({}).status()).request_id, "made-here");
+}
+
+TEST(Client, RefusesARequestIdThatIsNone) {
+  FakeServer server;
+  for (const std::string& id : {std::string("two words"), std::string("line\n"), std::string(129, 'x')}) {
+    const absl::Status status = ConnectTo(server).Classify({}, {.request_id = id}).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(status.message(), HasSubstr(Cat("request_id has ", id.size(), " characters")));
+  }
+  const std::string longest(128, 'x');
+  EXPECT_EQ(ConnectTo(server).Classify({}, {.request_id = longest}).status().code(),
+            absl::StatusCode::kUnimplemented);
+}
+
+TEST(Client, ComesAgainAfterTheDelayOfRetryInfo) {
+  FakeServer server;
+  std::atomic<int> calls = 0;
+  server.classify = [&](auto&, auto&, auto&) {
+    return ++calls < 3
+               ? Refusal(grpc::RESOURCE_EXHAUSTED, "full", {.reason = "QUEUE_FULL", .retry_milliseconds = 1})
+               : grpc::Status::OK;
+  };
+  EXPECT_TRUE(ConnectTo(server).Classify({}).ok());
+  EXPECT_EQ(calls, 3);
+}
+
+TEST(Client, APushbackIsStrongerThanRetryInfo) {
+  FakeServer server;
+  std::atomic<int> calls = 0;
+  server.classify = [&](grpc::ServerContext& context, auto&, auto&) {
+    ++calls;
+    context.AddTrailingMetadata("grpc-retry-pushback-ms", "-1");
+    return Refusal(grpc::RESOURCE_EXHAUSTED, "full", {.reason = "QUEUE_FULL", .retry_milliseconds = 1});
+  };
+  EXPECT_EQ(DetailsOf(ConnectTo(server).Classify({}).status()).reason, "QUEUE_FULL");
+  EXPECT_EQ(calls, 1);
+}
+
 TEST(GrpcStatus, EveryCodeIsTheSameHereAndThere) {
-  EXPECT_TRUE(FromGrpc(grpc::Status::OK).ok());
-  for (int code = 1; code <= 16; ++code) {
-    const absl::Status status = FromGrpc(grpc::Status(static_cast<grpc::StatusCode>(code), "why"));
+  const grpc::ClientContext context;
+  EXPECT_TRUE(FromGrpc(grpc::Status::OK, context).ok());
+  FakeServer server;
+  std::atomic<int> code = 0;
+  server.classify = [&](auto&, auto&, auto&) {
+    return grpc::Status(static_cast<grpc::StatusCode>(code.load()), "why");
+  };
+  for (code = 1; code <= 16; ++code) {
+    const absl::Status status = ConnectTo(server).Classify({}).status();
     EXPECT_EQ(status.raw_code(), code);
     EXPECT_EQ(status.message(), "why");
   }
+}
+
+TEST(GrpcStatus, AnInputsErrorIsAsACallsWouldBe) {
+  v1::Error error;
+  error.set_code(8);
+  error.set_reason("QUEUE_FULL");
+  error.set_field("inputs[1]");
+  error.set_message("full");
+  error.mutable_retry_delay()->set_seconds(2);
+  const absl::Status status = FromError(error);
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(status.message(), "full");
+  EXPECT_EQ(DetailsOf(status).reason, "QUEUE_FULL");
+  EXPECT_EQ(DetailsOf(status).field, "inputs[1]");
+  EXPECT_EQ(DetailsOf(status).retry_delay, absl::Seconds(2));
+  EXPECT_EQ(FromError({}).code(), absl::StatusCode::kUnknown);
 }
 
 }  // namespace

@@ -7,6 +7,8 @@
 #include <string>
 
 #include "engine/base/status.h"
+#include "google/rpc/error_details.pb.h"
+#include "google/rpc/status.pb.h"
 #include "grpc/health/v1/health.grpc.pb.h"
 #include "grpcpp/server.h"
 #include "grpcpp/server_builder.h"
@@ -26,7 +28,8 @@ class FakeServer {
   FakeServer() {
     grpc::ServerBuilder builder;
     builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
-    builder.RegisterService(&inference_).RegisterService(&models_).RegisterService(&health_);
+    builder.RegisterService(&inference_).RegisterService(&models_);
+    builder.RegisterService(&description_).RegisterService(&health_);
     server_ = builder.BuildAndStart();
   }
   ~FakeServer() { server_->Shutdown(); }
@@ -39,8 +42,9 @@ class FakeServer {
   Method<v1::ScoreRequest, v1::ScoreResponse> score;
   Method<v1::FillRequest, v1::FillResponse> fill;
   Method<v1::GenerateRequest, grpc::ServerWriter<v1::GenerateEvent>> generate;
-  Method<v1::ListModelsRequest, v1::ListModelsResponse> list;
-  Method<v1::DescribeModelRequest, v1::ModelDescription> describe;
+  Method<v1::ListModelsRequest, v1::ListModelsResponse> list_models;
+  Method<v1::DescribeModelRequest, v1::ModelDescription> describe_model;
+  Method<v1::DescribeServerRequest, v1::ServerDescription> describe_server;
   Method<grpc::health::v1::HealthCheckRequest, grpc::health::v1::HealthCheckResponse> check;
 
  private:
@@ -73,11 +77,20 @@ class FakeServer {
   };
   struct Models : v1::Models::Service {
     explicit Models(FakeServer* fake) : fake(fake) {}
-    grpc::Status List(Context* c, const v1::ListModelsRequest* q, v1::ListModelsResponse* r) override {
-      return Answer(fake->list, c, q, r);
+    grpc::Status ListModels(Context* c, const v1::ListModelsRequest* q, v1::ListModelsResponse* r) override {
+      return Answer(fake->list_models, c, q, r);
     }
-    grpc::Status Describe(Context* c, const v1::DescribeModelRequest* q, v1::ModelDescription* r) override {
-      return Answer(fake->describe, c, q, r);
+    grpc::Status DescribeModel(Context* c, const v1::DescribeModelRequest* q,
+                               v1::ModelDescription* r) override {
+      return Answer(fake->describe_model, c, q, r);
+    }
+    FakeServer* fake;
+  };
+  struct Description : v1::Server::Service {
+    explicit Description(FakeServer* fake) : fake(fake) {}
+    grpc::Status DescribeServer(Context* c, const v1::DescribeServerRequest* q,
+                                v1::ServerDescription* r) override {
+      return Answer(fake->describe_server, c, q, r);
     }
     FakeServer* fake;
   };
@@ -92,10 +105,36 @@ class FakeServer {
 
   Inference inference_{this};
   Models models_{this};
+  Description description_{this};
   Health health_{this};
   int port_ = 0;
   std::unique_ptr<grpc::Server> server_;  // last: it ends before what it calls
 };
+
+// What a server says beside code and message.
+struct SaidDetails {
+  std::string reason, field, request_id;
+  int retry_milliseconds = 0;  // 0: nothing
+};
+
+// An error as heed's servers make it.
+inline grpc::Status Refusal(grpc::StatusCode code, const std::string& message, const SaidDetails& said) {
+  google::rpc::Status status;
+  google::rpc::ErrorInfo info;
+  info.set_reason(said.reason);
+  info.set_domain("heed");
+  status.add_details()->PackFrom(info);
+  google::rpc::BadRequest request;
+  request.add_field_violations()->set_field(said.field);
+  if (!said.field.empty()) status.add_details()->PackFrom(request);
+  google::rpc::RequestInfo id;
+  id.set_request_id(said.request_id);
+  if (!said.request_id.empty()) status.add_details()->PackFrom(id);
+  google::rpc::RetryInfo retry;
+  retry.mutable_retry_delay()->set_nanos(said.retry_milliseconds * 1'000'000);
+  if (said.retry_milliseconds > 0) status.add_details()->PackFrom(retry);
+  return {code, message, status.SerializeAsString()};
+}
 
 inline v1::GenerateEvent Piece(std::string text, int input = 0, int sample = 0) {
   v1::GenerateEvent event;

@@ -9,7 +9,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace heed {
+namespace heed::cli {
 namespace {
 
 using testing::ElementsAre;
@@ -93,22 +93,22 @@ TEST(Texts, AFileThatCannotBeReadIsNamed) {
 
 TEST(ToInput, ReadsTokensAndPairs) {
   v1::Input input;
-  ASSERT_TRUE(ToInput({"17 4,9\t2", "argument 1"}, Reading::kTokens, &input).ok());
+  ASSERT_TRUE(ToInput({"17 4,9\t2", "argument 1"}, InputForm::kTokens, &input).ok());
   EXPECT_THAT(input.tokens().ids(), ElementsAre(17, 4, 9, 2));
-  ASSERT_TRUE(ToInput({"a b\tc", "argument 1"}, Reading::kPair, &input).ok());
+  ASSERT_TRUE(ToInput({"a b\tc", "argument 1"}, InputForm::kPair, &input).ok());
   EXPECT_EQ(input.pair().first(), "a b");
   EXPECT_EQ(input.pair().second(), "c");
 }
 
 TEST(ToInput, NamesWhatIsNoTokenAndNoPair) {
   v1::Input input;
-  EXPECT_EQ(ToInput({"1 -2", "f:3"}, Reading::kTokens, &input).message(),
+  EXPECT_EQ(ToInput({"1 -2", "f:3"}, InputForm::kTokens, &input).message(),
             "f:3: token '-2' is not a whole number of 0 to 2147483647");
-  EXPECT_EQ(ToInput({"1 3000000000", "f:3"}, Reading::kTokens, &input).message(),
+  EXPECT_EQ(ToInput({"1 3000000000", "f:3"}, InputForm::kTokens, &input).message(),
             "f:3: token '3000000000' is not a whole number of 0 to 2147483647");
-  EXPECT_EQ(ToInput({"alone", "f:3"}, Reading::kPair, &input).message(),
+  EXPECT_EQ(ToInput({"alone", "f:3"}, InputForm::kPair, &input).message(),
             "f:3: a pair is two texts with a tab between, found 1");
 }
 
 }  // namespace
-}  // namespace heed
+}  // namespace heed::cli
