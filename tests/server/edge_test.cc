@@ -9,13 +9,14 @@
 
 #include "gtest/gtest.h"
 #include "server/error.h"
+#include "server/methods.h"
 #include "tests/server/fakes.h"
 
 namespace heed {
 namespace {
 
-constexpr Method kWork = {"heed.v1.Inference", "Classify"};
-constexpr Method kHealth = {"grpc.health.v1.Health", "Check", /*health=*/true};
+constexpr Method kWork = kClassify;
+constexpr Method kHealth = kCheck;
 
 void Leave(Edge& edge, const Method& method) { edge.Leave(method, absl::OkStatus(), {}, "id"); }
 

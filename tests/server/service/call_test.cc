@@ -15,6 +15,7 @@
 #include "grpcpp/server_builder.h"
 #include "gtest/gtest.h"
 #include "server/error.h"
+#include "server/methods.h"
 #include "server/transport/stream_call.h"
 #include "server/transport/unary_call.h"
 #include "tests/server/service/raw_http2.h"
@@ -26,15 +27,12 @@ namespace {
 using ListCall = UnaryCall<v1::ListModelsRequest, v1::ListModelsResponse>;
 using ListHandler = ListCall::Handler;
 
-constexpr Method kList = {"heed.v1.Models", "ListModels"};
-constexpr Method kGenerate = {"heed.v1.Inference", "Generate"};
-
 class Lister final : public v1::Models::WithRawCallbackMethod_ListModels<v1::Models::Service> {
  public:
   Lister(Edge* edge, ListHandler handle) : edge_(edge), handle_(std::move(handle)) {}
   grpc::ServerUnaryReactor* ListModels(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
                                        grpc::ByteBuffer* response) override {
-    return ListCall::Start(edge_, kList, context, request, response, handle_);
+    return ListCall::Start(edge_, kListModels, context, request, response, handle_);
   }
 
  private:
