@@ -300,19 +300,17 @@ TEST(Metrics, TokensAreCountedAsTheyAreMade) {
   EXPECT_GE(Value(*world, "heed_generation_tokens_total"), made);
 }
 
-// The reader pauses: the model has made many tokens, of which few are taken.
+// The reader pauses: what the stream's buffer holds was made and is not taken.
 TEST(Metrics, ATokenIsTakenLaterThanItIsMade) {
   auto world = NarrowWorld();
   WhileOneRuns(*world, /*until_deadline=*/false, [&] {
     EXPECT_TRUE(Eventually([&] { return Value(*world, "heed_stream_time_to_first_token_seconds") == 1; }));
     EXPECT_TRUE(Eventually([&] {
       const std::string now = Metrics(*world);
-      return Value(now, "heed_stream_inter_token_seconds") < Value(now, "heed_inter_token_latency_seconds");
+      return Value(now, "heed_inter_token_latency_seconds") - Value(now, "heed_stream_inter_token_seconds") >
+             100;
     }));
   });
-  const std::string after = Metrics(*world);
-  EXPECT_LT(Value(after, "heed_stream_inter_token_seconds"),
-            Value(after, "heed_inter_token_latency_seconds"));
 }
 
 double Latencies(World& world, const char* outcome) {
