@@ -23,7 +23,8 @@ int Inspect(Arguments& arguments, Terminal& terminal) {
   absl::StatusOr<LoadedModel> loaded = LoadFromFolder(model.spec);
   if (!loaded.ok()) return Fail(terminal, Invalid(folder, ": ", loaded.status().message()));
   model.loaded = *std::move(loaded);
-  const v1::ModelDescription description = heed::Describe(model, config::v1::LimitsConfig());
+  const Registry::Entry entry{.spec = model.spec, .state = ModelState::kReady, .model = &model};
+  const v1::ModelDescription description = heed::Describe(entry, config::v1::LimitsConfig());
   terminal.out << (json ? ToJson(description) + "\n" : DescriptionText(description));
   return Finish(terminal, kDone);
 }

@@ -217,6 +217,16 @@ std::optional<Registry::Entry> EntryOf(const Registry& registry, std::string_vie
   return std::nullopt;
 }
 
+absl::StatusOr<v1::ModelDescription> Describe(const v1::DescribeModelRequest& request,
+                                              const ApiContext& api) {
+  const absl::Status found = api.registry->Find(request.model(), request.version()).status();
+  if (!found.ok() && !absl::IsUnavailable(found) && !absl::IsFailedPrecondition(found))
+    return AtField(found, "model");
+  return Describe(*EntryOf(*api.registry, request.model()), api.limits());
+}
+
+}  // namespace
+
 v1::ModelDescription Describe(const Registry::Entry& entry, const config::v1::LimitsConfig& limits) {
   v1::ModelDescription out;
   out.set_model(entry.spec.name);
@@ -231,16 +241,6 @@ v1::ModelDescription Describe(const Registry::Entry& entry, const config::v1::Li
   AddLimits(*entry.model, limits, &out);
   return out;
 }
-
-absl::StatusOr<v1::ModelDescription> Describe(const v1::DescribeModelRequest& request,
-                                              const ApiContext& api) {
-  const absl::Status found = api.registry->Find(request.model(), request.version()).status();
-  if (!found.ok() && !absl::IsUnavailable(found) && !absl::IsFailedPrecondition(found))
-    return AtField(found, "model");
-  return Describe(*EntryOf(*api.registry, request.model()), api.limits());
-}
-
-}  // namespace
 
 v1::ModelSummary Summary(const Registry::Entry& entry) {
   v1::ModelSummary out;

@@ -20,6 +20,9 @@ std::vector<std::string> RpcsOf(const ModelInfo& info);
 absl::StatusOr<const ServedModel*> FindFor(std::string_view rpc, const v1::Target& target,
                                            const Registry& registry);
 
+// All that is known of it; of one that is not READY its state, and why.
+v1::ModelDescription Describe(const Registry::Entry& entry, const config::v1::LimitsConfig& limits);
+
 v1::ModelSummary Summary(const Registry::Entry& entry);
 
 class ModelsService final : public v1::Models::WithRawCallbackMethod_ListModels<

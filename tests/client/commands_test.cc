@@ -239,12 +239,15 @@ TEST(Screen, NothingThatAServerSaysIsObeyed) {
   };
   server.score = [](auto&, auto&, v1::ScoreResponse& response) {
     v1::TokenLogprob* token = response.add_results()->mutable_value()->add_logprobs();
+    token->set_text(kHostile);
     token->set_bytes(kHostile);
     token->add_top()->set_bytes(kHostile);
     return grpc::Status::OK;
   };
   server.fill = [](auto&, auto&, v1::FillResponse& response) {
-    response.add_results()->mutable_value()->add_positions()->add_tokens()->set_bytes(kHostile);
+    v1::TopLogprob* token = response.add_results()->mutable_value()->add_positions()->add_tokens();
+    token->set_text(kHostile);
+    token->set_bytes(kHostile);
     return grpc::Status::OK;
   };
   server.generate = [](auto&, auto&, grpc::ServerWriter<v1::GenerateEvent>& out) {

@@ -51,7 +51,7 @@ std::vector<std::string> Offered(const std::vector<std::string>& words) {
   std::string line;
   for (const std::string& word : words) line += Cat(" '", word, "'");
   const std::string program =
-      Cat("set -eu; source ", script, "; COMP_WORDS=(", line, "); COMP_CWORD=", words.size() - 1,
+      Cat("set -u; source ", script, "; COMP_WORDS=(", line, "); COMP_CWORD=", words.size() - 1,
           "; _heed; for word in \"${COMPREPLY[@]}\"; do echo \"$word\"; done");
   const std::string file = testing::TempDir() + "heed_complete.sh";
   std::ofstream(file) << program;

@@ -62,8 +62,8 @@ class InputJobsTest : public testing::Test {
     served_.loaded.model = std::move(model);
     served_.spec.name = "m";
     served_.spec.scheduling.max_queued_jobs = 4;
-    served_.scheduler = std::make_unique<Scheduler>(&served_.model(), &turns_, &clock_, served_.spec.scheduling,
-                                                    SchedulerEvents{}, /*own_thread=*/false);
+    served_.scheduler = std::make_unique<Scheduler>(
+        &served_.model(), &turns_, &clock_, served_.spec.scheduling, SchedulerEvents{}, /*own_thread=*/false);
   }
 
   std::shared_ptr<Inputs> Request(int inputs, Time deadline = kNever) {

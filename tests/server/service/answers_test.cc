@@ -127,8 +127,7 @@ TEST(AnswerMemory, WhatCannotBeAnsweredIsRefusedBeforeItTakesMemory) {
 TEST(AnswerMemory, ARequestJustWithinIsAnswered) {
   auto status_with = [](int64_t answer_bytes) {
     auto world = World::Ready(
-        {{"score",
-          [] { return WithBytes(NewFake(Architecture::kDecoder, Head::kLanguageModel, 256)); }}},
+        {{"score", [] { return WithBytes(NewFake(Architecture::kDecoder, Head::kLanguageModel, 256)); }}},
         [&](config::v1::ServerConfig& config) { config.mutable_limits()->set_answer_bytes(answer_bytes); });
     v1::ScoreResponse response;
     return world->inference()->Score(NewContext().get(), ScoreOf("score", 1, 100), &response);
@@ -201,16 +200,17 @@ TEST(Answers, AStreamGoesOnWhileAnAnswerIsMade) {
   std::promise<void> go;
   std::shared_future<void> gone(go.get_future());
   std::atomic<int> making = 0;
-  auto world = World::Ready({{"score",
-                              [&]() -> LoadedModel {
-                                return {.model = NewFake(Architecture::kDecoder, Head::kLanguageModel, 256),
-                                        .tokenizer = std::make_unique<WatchedBytes>([] {},
-                                                                                    [&, gone] {
-                                                                                      ++making;
-                                                                                      gone.wait_for(seconds(30));
-                                                                                    })};
-                              }},
-                             {"writer", [] { return WithBytes(NewFakeWriter()); }}});
+  auto world =
+      World::Ready({{"score",
+                     [&]() -> LoadedModel {
+                       return {.model = NewFake(Architecture::kDecoder, Head::kLanguageModel, 256),
+                               .tokenizer = std::make_unique<WatchedBytes>([] {},
+                                                                           [&, gone] {
+                                                                             ++making;
+                                                                             gone.wait_for(seconds(30));
+                                                                           })};
+                     }},
+                    {"writer", [] { return WithBytes(NewFakeWriter()); }}});
   auto stub = world->inference();
   std::vector<std::future<grpc::Status>> answers;
   for (int i = 0; i < 4; ++i) {  // more than there are threads for answers

@@ -141,16 +141,15 @@ TEST_F(ModelsFolder, ModelsShareHalfOfTheMemoryThatIsFreeBesideTheirWeights) {
   constexpr int64_t kMiB = 1 << 20;
   std::ofstream(folder_ + "/polarity/model.safetensors") << std::string(3 * kMiB, 'w');
   auto shares = [&](int64_t free) {
-    auto config = ParseConfig(Cat("models { name: \"a\" folder: \"", folder_, "/polarity\" } ",
-                                  "models { name: \"b\" folder: \"", folder_, "/none\" } ",
-                                  "models { name: \"c\" folder: \"", folder_,
-                                  "/none\" scheduling { state_bytes: 12345 } }"),
-                              "");
+    auto config = ParseConfig(
+        Cat("models { name: \"a\" folder: \"", folder_, "/polarity\" } ", "models { name: \"b\" folder: \"",
+            folder_, "/none\" } ", "models { name: \"c\" folder: \"", folder_,
+            "/none\" scheduling { state_bytes: 12345 } }"),
+        "");
     EXPECT_TRUE(config.ok()) << config.status();
     const auto complete = WithModels(*config, free);
     std::vector<int64_t> bytes;
-    for (const auto& model : complete->models())
-      bytes.push_back(model.scheduling().state_bytes());
+    for (const auto& model : complete->models()) bytes.push_back(model.scheduling().state_bytes());
     return bytes;
   };
   EXPECT_EQ(shares(1003 * kMiB), (std::vector<int64_t>{250 * kMiB, 250 * kMiB, 12345}));

@@ -17,8 +17,7 @@ namespace {
 // Models with random weights for every head; what their embeddings are read from lives here.
 class RandomModels {
  public:
-  std::function<absl::StatusOr<LoadedModel>()> Maker(const std::string& architecture,
-                                                     const std::string& head,
+  std::function<absl::StatusOr<LoadedModel>()> Maker(const std::string& architecture, const std::string& head,
                                                      const std::string& attention = "full") {
     return [this, architecture, head, attention] {
       Json config = SmallConfig(architecture, head, {{"type", attention}});
@@ -357,13 +356,12 @@ TEST(Models, DescribeTellsTheDefaultsThatGenerateUses) {
 
 TEST(Models, DescribeTellsHowMemoryGrows) {
   RandomModels models;
-  auto world = World::Ready({{"full", models.Maker("decoder", "lm")},
-                             {"linear", models.Maker("decoder", "lm", "linear")},
-                             {"both", models.Maker("encoder-decoder", "lm")},
-                             {"vectors", models.Maker("encoder", "embedding")}},
-                            [](config::v1::ServerConfig& config) {
-                              config.mutable_scheduling()->set_state_bytes(77'000'000);
-                            });
+  auto world = World::Ready(
+      {{"full", models.Maker("decoder", "lm")},
+       {"linear", models.Maker("decoder", "lm", "linear")},
+       {"both", models.Maker("encoder-decoder", "lm")},
+       {"vectors", models.Maker("encoder", "embedding")}},
+      [](config::v1::ServerConfig& config) { config.mutable_scheduling()->set_state_bytes(77'000'000); });
   EXPECT_EQ(DescriptionOf(*world, "linear").state_bytes_per_token(), 0);
   const auto full = DescriptionOf(*world, "full");
   EXPECT_GT(full.state_bytes_per_token(), 0);
@@ -390,8 +388,9 @@ TEST(Models, ShippedOnesAreDescribedInFull) {
     EXPECT_GE(description.rpcs_size(), 1) << model.model();
     EXPECT_GE(description.state_limit_bytes(), 64 << 20);
     EXPECT_GE(description.state_bytes_per_token(), 0);
-    EXPECT_EQ(description.has_default_sampling(),
-              std::ranges::find(description.rpcs(), "heed.v1.Inference.Generate") != description.rpcs().end());
+    EXPECT_EQ(
+        description.has_default_sampling(),
+        std::ranges::find(description.rpcs(), "heed.v1.Inference.Generate") != description.rpcs().end());
   }
 }
 

@@ -113,11 +113,10 @@ class World {
       model->set_folder("nowhere");
     }
     change(config);
-    auto server = Server::Listen(*WithModels(config),
-                                 [this](const ModelSpec& spec) {
-                                   const auto made = models_.find(spec.name);
-                                   return made == models_.end() ? LoadFromFolder(spec) : made->second();
-                                 });
+    auto server = Server::Listen(*WithModels(config), [this](const ModelSpec& spec) {
+      const auto made = models_.find(spec.name);
+      return made == models_.end() ? LoadFromFolder(spec) : made->second();
+    });
     if (!server.ok()) ADD_FAILURE() << server.status();
     server_ = *std::move(server);
     channel_ = NewChannel(server_->port());
