@@ -105,7 +105,7 @@ std::string ZshFlag(const FlagEntry& flag) {
 std::string ZshCommand(const Command& command) {
   std::string lines = Cat("    ", command.name, ")\n      _arguments");
   for (const FlagEntry& flag : FlagsOf(command)) lines += Cat(" \\\n        ", ZshFlag(flag));
-  return Cat(lines, " \\\n        '*:", TakesFolders(command) ? "folder:_files -/" : "text:", "' ;;\n");
+  return Cat(lines, " \\\n        '*:", TakesFolders(command) ? "folder:_files -/" : "text:{ : }", "' ;;\n");
 }
 
 constexpr char kZsh[] = R"(#compdef heed
