@@ -76,6 +76,12 @@ std::string FieldOf(const absl::Status& status) {
   return std::string(status.GetPayload(kFieldPayload).value_or(absl::Cord()));
 }
 
+absl::Status Within(absl::Status status, std::string_view message) {
+  if (const std::string field = FieldOf(status); !field.empty())
+    status.SetPayload(kFieldPayload, Text(Cat(message, ".", field)));
+  return status;
+}
+
 absl::Status RetryAfter(absl::Status status, Duration wait) {
   const int64_t milliseconds = std::chrono::ceil<std::chrono::milliseconds>(wait).count();
   status.SetPayload(kRetryPayload, Text(std::to_string(std::clamp<int64_t>(milliseconds, 1, 60'000))));

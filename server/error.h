@@ -39,6 +39,8 @@ ErrorReason ReasonOf(const absl::Status& status);
 // named already stays.
 absl::Status AtField(absl::Status status, std::string_view field);
 std::string FieldOf(const absl::Status& status);  // empty if none is named
+// The same status, whose field, if it names one, is this message's: "version" becomes "target.version".
+absl::Status Within(absl::Status status, std::string_view message);
 
 // The same status, telling the caller when to try again: at least 1 ms, at most 60 s.
 absl::Status RetryAfter(absl::Status status, Duration wait);

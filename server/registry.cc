@@ -64,6 +64,12 @@ MadeModel Caught(absl::FunctionRef<MadeModel()> make) {
   }
 }
 
+// Of a name that may be left out.
+absl::Status CheckForm(std::string_view name, std::string_view field) {
+  if (name.empty() || ValidName(name)) return absl::OkStatus();
+  return AtField(Invalid("a name is 1 to 64 of [A-Za-z0-9._-] and does not begin with '.'"), field);
+}
+
 }  // namespace
 
 bool ValidName(std::string_view name) {
@@ -117,26 +123,31 @@ absl::StatusOr<std::unique_ptr<const ServedModel>> Registry::Make(const ModelSpe
 }
 
 absl::StatusOr<const ServedModel*> Registry::Find(std::string_view name, std::string_view version) const {
-  if (!name.empty() && !ValidName(name))
-    return Invalid("a model's name is 1 to 64 of [A-Za-z0-9._-] and does not begin with '.'");
-  if (!version.empty() && !ValidName(version))
-    return Invalid("a version is 1 to 64 of [A-Za-z0-9._-] and does not begin with '.'");
+  RETURN_IF_ERROR(CheckForm(name, "model"));
+  RETURN_IF_ERROR(CheckForm(version, "version"));
   std::lock_guard lock(mutex_);
-  if (name.empty() && entries_.size() != 1)
-    return Invalid("no model is named, and ", entries_.size(), " are served");
-  const auto entry = std::find_if(entries_.begin(), entries_.end(),
-                                  [&](const Entry& e) { return name.empty() || e.spec.name == name; });
-  if (entry == entries_.end()) return Error(ErrorReason::kModelNotFound, "no model '", name, "' is served");
+  ASSIGN_OR_RETURN(const Entry* entry, FindEntry(name));
   const ModelSpec& spec = entry->spec;
   if (!version.empty() && version != spec.version) {
-    return Error(ErrorReason::kVersionNotFound, "model '", spec.name, "' has no version '", version,
-                 "', it is served as '", spec.version, "'");
+    return AtField(Error(ErrorReason::kVersionNotFound, "model '", spec.name, "' has no version '", version,
+                         "', it is served as '", spec.version, "'"),
+                   "version");
   }
   if (entry->state == ModelState::kLoading)
-    return Error(ErrorReason::kModelLoading, "model '", spec.name, "' is loading");
+    return AtField(Error(ErrorReason::kModelLoading, "model '", spec.name, "' is loading"), "model");
   if (entry->state == ModelState::kFailed)
-    return Error(ErrorReason::kModelFailed, "model '", spec.name, "' could not be loaded");
+    return AtField(Error(ErrorReason::kModelFailed, "model '", spec.name, "' could not be loaded"), "model");
   return entry->model;
+}
+
+absl::StatusOr<const Registry::Entry*> Registry::FindEntry(std::string_view name) const {
+  if (name.empty() && entries_.size() != 1)
+    return AtField(Invalid("no model is named, and ", entries_.size(), " are served"), "model");
+  const auto entry = std::find_if(entries_.begin(), entries_.end(),
+                                  [&](const Entry& e) { return name.empty() || e.spec.name == name; });
+  if (entry == entries_.end())
+    return AtField(Error(ErrorReason::kModelNotFound, "no model '", name, "' is served"), "model");
+  return &*entry;
 }
 
 std::vector<Registry::Entry> Registry::List() const {

@@ -72,7 +72,7 @@ class Registry {
 
   // The model of this name, or the only one if the name is empty; any version if that is empty.
   // INVALID_ARGUMENT for a name of another form than [A-Za-z0-9._-]{1,64}, NOT_FOUND, UNAVAILABLE while it
-  // loads, FAILED_PRECONDITION if that failed.
+  // loads, FAILED_PRECONDITION if that failed. The error's field is "model" or "version".
   absl::StatusOr<const ServedModel*> Find(std::string_view name, std::string_view version) const;
 
   struct Entry {
@@ -90,6 +90,8 @@ class Registry {
  private:
   absl::StatusOr<std::unique_ptr<const ServedModel>> Make(const ModelSpec& spec,
                                                           const ModelLoader& load) const;
+
+  absl::StatusOr<const Entry*> FindEntry(std::string_view name) const;  // mutex_ is held
 
   Turns* turns_;
   const Clock* clock_;

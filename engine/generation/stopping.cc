@@ -50,10 +50,10 @@ absl::Status Validate(const StopOptions& options, int64_t vocab_size) {
   }
   for (size_t i = 0; i < options.stop_strings.size(); ++i) {
     const std::string& stop = options.stop_strings[i];
-    if (stop.empty()) return Invalid("stopping.stop[", i, "] is empty");
+    if (stop.empty()) return Invalid("stopping.stop[", i, "]: the string is empty");
     if (std::ssize(stop) > kMaxStopBytes)
       return Invalid("stopping.stop[", i, "]: ", stop.size(), " bytes are above ", kMaxStopBytes);
-    if (!ValidUtf8(stop)) return Invalid("stopping.stop[", i, "] is not valid UTF-8");
+    if (!ValidUtf8(stop)) return Invalid("stopping.stop[", i, "]: the string is not valid UTF-8");
   }
   return absl::OkStatus();
 }

@@ -83,8 +83,8 @@ v1::ModelState ToMessage(ModelState state) {
 }
 
 // Why the registry has no such model, with a hint if it is only loading.
-absl::Status NotFound(const absl::Status& status, std::string_view field) {
-  const absl::Status named = AtField(status, field);
+absl::Status NotFound(const absl::Status& status) {
+  const absl::Status named = Within(status, "target");
   return absl::IsUnavailable(status) ? RetryAfter(named, kLoading) : named;
 }
 
@@ -127,7 +127,7 @@ std::vector<std::string> RpcsOf(const ModelInfo& info) {
 absl::StatusOr<const ServedModel*> FindFor(std::string_view rpc, const v1::Target& target,
                                            const Registry& registry) {
   auto model = registry.Find(target.model(), target.version());
-  if (!model.ok()) return NotFound(model.status(), "target.model");
+  if (!model.ok()) return NotFound(model.status());
   RETURN_IF_ERROR(CheckPriority(target));
   const auto rpcs = RpcsOf((*model)->info());
   if (std::find(rpcs.begin(), rpcs.end(), rpc) != rpcs.end()) return *model;
@@ -220,8 +220,7 @@ std::optional<Registry::Entry> EntryOf(const Registry& registry, std::string_vie
 absl::StatusOr<v1::ModelDescription> Describe(const v1::DescribeModelRequest& request,
                                               const ApiContext& api) {
   const absl::Status found = api.registry->Find(request.model(), request.version()).status();
-  if (!found.ok() && !absl::IsUnavailable(found) && !absl::IsFailedPrecondition(found))
-    return AtField(found, "model");
+  if (!found.ok() && !absl::IsUnavailable(found) && !absl::IsFailedPrecondition(found)) return found;
   return Describe(*EntryOf(*api.registry, request.model()), api.limits());
 }
 

@@ -120,7 +120,8 @@ absl::StatusOr<ClassifyOptions> ToOptions(const v1::ClassifyOptions& options, co
                          .raw_scores = options.raw_scores(),
                          .threshold = options.threshold(),
                          .all_tokens = options.all_tokens()};
-  if (absl::Status status = Validate(result); !status.ok()) return AtField(status, "options");
+  if (absl::Status status = Validate(result); !status.ok())
+    return AtField(status, result.top < 0 ? "options.top" : "options.threshold");
   const bool of_tokens = info.head == Head::kTokenClassification;
   if (result.all_tokens && !of_tokens)
     return AtField(Invalid("the model classifies whole inputs, not their tokens"), "options.all_tokens");
@@ -157,6 +158,8 @@ absl::StatusOr<FillOptions> ToOptions(const v1::FillOptions& options) {
   FillOptions result{.positions = {options.positions().begin(), options.positions().end()}};
   if (options.top() > 0) result.top = options.top();
   std::sort(result.positions.begin(), result.positions.end());
+  if (!result.positions.empty() && result.positions.front() < 0)
+    return AtField(Invalid("the position ", result.positions.front(), " is below 0"), "options.positions");
   const auto repeated = std::adjacent_find(result.positions.begin(), result.positions.end());
   if (repeated != result.positions.end())
     return AtField(Invalid("the position ", *repeated, " is given twice"), "options.positions");

@@ -9,6 +9,7 @@
 
 #include "absl/log/check.h"
 #include "engine/base/status.h"
+#include "server/error.h"
 
 namespace heed {
 namespace {
@@ -31,7 +32,9 @@ class Sample {
   void Choose(std::span<const float> logits) {
     absl::StatusOr<TokenChoice> choice = sampler_.Next(logits);
     if (!choice.ok()) {
-      error_ = choice.status();
+      error_ = absl::IsInternal(choice.status())
+                   ? Error(ErrorReason::kOutputNotFinite, choice.status().message())
+                   : choice.status();
       return;
     }
     latest_ = choice->token;

@@ -118,11 +118,12 @@ TEST(StopOptions, AreCheckedWithNameValueAndLimit) {
   EXPECT_EQ(Refusal({.max_tokens = 1, .stop_strings = std::vector<std::string>(16, "a")}), "");
   EXPECT_EQ(Refusal({.max_tokens = 1, .stop_strings = std::vector<std::string>(17, "a")}),
             "stopping.stop: 17 strings are above 16");
-  EXPECT_EQ(Refusal({.max_tokens = 1, .stop_strings = {"a", ""}}), "stopping.stop[1] is empty");
+  EXPECT_EQ(Refusal({.max_tokens = 1, .stop_strings = {"a", ""}}), "stopping.stop[1]: the string is empty");
   EXPECT_EQ(Refusal({.max_tokens = 1, .stop_strings = {std::string(257, 'a')}}),
             "stopping.stop[0]: 257 bytes are above 256");
   EXPECT_EQ(Refusal({.max_tokens = 1, .stop_strings = {std::string(256, 'a')}}), "");
-  EXPECT_EQ(Refusal({.max_tokens = 1, .stop_strings = {"\xff"}}), "stopping.stop[0] is not valid UTF-8");
+  EXPECT_EQ(Refusal({.max_tokens = 1, .stop_strings = {"\xff"}}),
+            "stopping.stop[0]: the string is not valid UTF-8");
 }
 
 }  // namespace
