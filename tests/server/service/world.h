@@ -7,8 +7,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <functional>
+#include <future>
 #include <map>
 #include <memory>
 #include <sstream>
@@ -78,9 +81,56 @@ inline std::unique_ptr<FakeModel> NewFakeWriter(int64_t max_tokens = 64) {
   return model;
 }
 
+// A vector of four numbers, whatever it reads.
+inline std::unique_ptr<FakeModel> NewFakeEmbedder() {
+  ModelInfo info;
+  info.head = Head::kEmbedding;
+  info.vocab_size = 256;
+  info.output_width = 4;
+  info.max_tokens = 64;
+  info.attention = "full";
+  auto model = std::make_unique<FakeModel>(2, info);
+  model->head = [](const std::vector<int32_t>&) { return std::vector<float>{3, 0, 4, 0}; };
+  return model;
+}
+
+// The next letter of the alphabet, in every place. '_' is the mask.
+inline std::unique_ptr<FakeModel> NewFakeFiller() {
+  ModelInfo info;
+  info.head = Head::kLanguageModel;
+  info.vocab_size = 256;
+  info.output_width = 256;
+  info.max_tokens = 64;
+  info.mask_token_id = '_';
+  info.attention = "full";
+  auto model = std::make_unique<FakeModel>(2, info);
+  model->head = [](const std::vector<int32_t>& history) {
+    std::vector<float> logits(256);
+    logits['a' + history.size() % 26] = 20;
+    return logits;
+  };
+  return model;
+}
+
 inline LoadedModel WithBytes(std::unique_ptr<const Model> model) {
   return {.model = std::move(model), .tokenizer = NewBytesTokenizer(), .description = "A model of a test."};
 }
+
+// Where a model waits for the test.
+class Gate {
+ public:
+  void Pass() {
+    ++reached_;
+    opened_.wait_for(std::chrono::seconds(30));  // a test that fails ends all the same
+  }
+  int reached() const { return reached_; }
+  void Open() { open_.set_value(); }
+
+ private:
+  std::promise<void> open_;
+  const std::shared_future<void> opened_{open_.get_future()};
+  std::atomic<int> reached_{0};
+};
 
 // A connection of its own, made.
 inline std::shared_ptr<grpc::Channel> NewChannel(int port) {
@@ -201,6 +251,18 @@ inline double MetricSum(const std::string& exposition, const std::string& name) 
   std::string line;
   for (std::istringstream lines{exposition}; std::getline(lines, line);) {
     if (line.starts_with(name + " ") || line.starts_with(name + "{"))
+      sum += std::stod(line.substr(line.rfind(' ')));
+  }
+  return sum;
+}
+// The same of those lines that have these labels: {"grpc_method=\"Classify\""}.
+inline double MetricSum(const std::string& exposition, const std::string& family,
+                        const std::vector<std::string>& labels) {
+  double sum = 0;
+  std::string line;
+  for (std::istringstream lines{exposition}; std::getline(lines, line);) {
+    const auto has = [&](const std::string& label) { return line.find(label) != line.npos; };
+    if (line.starts_with(family + "{") && std::ranges::all_of(labels, has))
       sum += std::stod(line.substr(line.rfind(' ')));
   }
   return sum;

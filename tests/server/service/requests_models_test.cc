@@ -1,0 +1,143 @@
+// Requests for models that cannot answer now, or answer wrongly: rows R13 and R15 of the failure catalogue
+// (reference/serving.md 2.2), on every RPC.
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/server/service/cases.h"
+
+namespace heed {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+const Asked kFine{.inputs = {Text("fine")}};
+
+TEST(Loading, ModelsTellWhenToComeAgain) {  // R13
+  Gate gate;
+  World world(EveryModel([&](FakeModel&) { gate.Pass(); }));
+  std::jthread loading([&] { EXPECT_TRUE(world.server().Load().ok()); });
+  for (const Rpc& rpc : EveryRpc()) {
+    SCOPED_TRACE(rpc.name);
+    const Outcome outcome = rpc.Ask(world, kFine);
+    ExpectTold(outcome.status, {.code = grpc::UNAVAILABLE,
+                                .reason = "MODEL_LOADING",
+                                .field = "target.model",
+                                .message = Cat("model '", rpc.model, "' is loading")});
+    EXPECT_TRUE(outcome.trailers.contains("grpc-retry-pushback-ms"));
+  }
+  v1::ListModelsResponse list;
+  ASSERT_TRUE(world.models()->ListModels(NewContext().get(), {}, &list).ok());
+  for (const auto& model : list.models()) EXPECT_EQ(model.state(), v1::MODEL_STATE_LOADING);
+  gate.Open();
+  loading.join();
+  for (const Rpc& rpc : EveryRpc()) EXPECT_TRUE(rpc.Ask(world, kFine).status.ok()) << rpc.name;
+}
+
+TEST(Loading, ModelsThatFailedAreNotServedAndTheOthersAre) {  // R13
+  World::Models models = EveryModel();
+  for (const char* name : {"embedder", "filler", "writer"})
+    models[name] = [] { return absl::InvalidArgumentError("broken"); };
+  World world(models, [](config::v1::ServerConfig& config) { config.set_strict(false); });
+  ASSERT_TRUE(world.server().Load().ok());
+  for (const Rpc& rpc : EveryRpc()) {
+    SCOPED_TRACE(rpc.name);
+    const Outcome outcome = rpc.Ask(world, kFine);
+    if (rpc.model == "reader") {
+      EXPECT_TRUE(outcome.status.ok()) << outcome.status.error_message();
+      continue;
+    }
+    ExpectTold(outcome.status, {.code = grpc::FAILED_PRECONDITION,
+                                .reason = "MODEL_FAILED",
+                                .field = "target.model",
+                                .message = Cat("model '", rpc.model, "' could not be loaded")});
+    EXPECT_FALSE(outcome.trailers.contains("grpc-retry-pushback-ms"));
+  }
+}
+
+// Whether the text that begins a history is this one's.
+bool BeginsWith(char letter, const std::vector<int32_t>& history, size_t context) {
+  return history.size() > context && history[context] == letter;
+}
+
+// Where a text stands in what a model reads: behind Score's context, "fine".
+size_t ContextOf(const Rpc& rpc) { return rpc.name == "Score" ? 4 : 0; }
+
+TEST(Models, WhoseOutputIsNotFiniteFailThatInputAlone) {  // R15
+  for (const float wrong :
+       {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+    size_t context = 0;
+    auto world = World::Ready(EveryModel([&](FakeModel& model) {
+      model.head = [&context, wrong, head = model.head](const std::vector<int32_t>& history) {
+        std::vector<float> outputs = head(history);
+        if (BeginsWith('n', history, context)) outputs.back() = wrong;
+        return outputs;
+      };
+    }));
+    for (const Rpc& rpc : EveryRpc()) {
+      SCOPED_TRACE(Cat(rpc.name, " ", wrong));
+      context = ContextOf(rpc);
+      const Outcome outcome = rpc.Ask(*world, {.inputs = {Text("good"), Text("none"), Text("fine")}});
+      ASSERT_TRUE(outcome.status.ok()) << outcome.status.error_message();
+      EXPECT_TRUE(outcome.Answered(0) && outcome.Answered(2));
+      ASSERT_TRUE(outcome.inputs.contains(1) && outcome.inputs.at(1));
+      ExpectTold(*outcome.inputs.at(1), {.code = grpc::INTERNAL, .reason = "OUTPUT_NOT_FINITE"});
+    }
+  }
+}
+
+// One input at a time is worked on, so each is a batch of its own.
+void OneAtATime(config::v1::ServerConfig& config) { config.mutable_scheduling()->set_max_running(1); }
+
+// What was thrown is for us to read: the client is told nothing of it.
+TEST(Models, ThatThrowFailThatBatchAlone) {
+  size_t context = 0;
+  auto world = World::Ready(EveryModel([&](FakeModel& model) {
+                              model.head = [&context, head = model.head](const auto& history) {
+                                if (BeginsWith('t', history, context))
+                                  throw std::runtime_error("secret cause");
+                                return head(history);
+                              };
+                            }),
+                            OneAtATime);
+  for (const Rpc& rpc : EveryRpc()) {
+    SCOPED_TRACE(rpc.name);
+    context = ContextOf(rpc);
+    const Outcome outcome = rpc.Ask(*world, {.inputs = {Text("good"), Text("throws"), Text("fine")}});
+    ASSERT_TRUE(outcome.status.ok()) << outcome.status.error_message();
+    EXPECT_TRUE(outcome.Answered(0) && outcome.Answered(2));
+    ASSERT_TRUE(outcome.inputs.contains(1) && outcome.inputs.at(1));
+    ExpectTold(*outcome.inputs.at(1), {.code = grpc::INTERNAL, .reason = "MODEL_ERROR"});
+    EXPECT_THAT(outcome.inputs.at(1)->message(), Not(HasSubstr("secret")));
+    ExpectTold(rpc.Ask(*world, {.inputs = {Text("throws")}}).status,
+               {.code = grpc::INTERNAL, .reason = "MODEL_ERROR"});
+    EXPECT_TRUE(rpc.Ask(*world, kFine).status.ok());
+  }
+}
+
+TEST(Models, ThatThrowInALayerFailTheWholeBatchAndGoOn) {
+  std::atomic<bool> throws{true};
+  auto world = World::Ready(EveryModel([&](FakeModel& model) {
+    model.on_layer = [&](int layer) {
+      if (throws && layer == 1) throw std::runtime_error("secret cause");
+    };
+  }));
+  for (const Rpc& rpc : EveryRpc()) {
+    SCOPED_TRACE(rpc.name);
+    throws = true;
+    ExpectTold(rpc.Ask(*world, {.inputs = {Text("one"), Text("two")}}).status,
+               {.code = grpc::INTERNAL, .reason = "MODEL_ERROR"});
+    throws = false;
+    EXPECT_TRUE(rpc.Ask(*world, kFine).status.ok());
+  }
+}
+
+}  // namespace
+}  // namespace heed
