@@ -195,7 +195,7 @@ TEST(Inputs, OfAScoreAreBothItsContextAndItsContinuation) {
   request.mutable_inputs(0)->clear_context();
   *request.mutable_inputs(0)->mutable_continuation() = Text("x");
   ExpectTold(Ask(*world, request).status,
-             {.reason = "INVALID_VALUE", .field = "inputs[0]", .message = "there is nothing to score"});
+             {.reason = "INPUT_EMPTY", .field = "inputs[0]", .message = "there is nothing to score"});
 }
 
 }  // namespace
