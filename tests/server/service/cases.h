@@ -17,6 +17,7 @@
 #include "gmock/gmock.h"
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
+#include "server/observation/codes.h"
 #include "tests/server/service/world.h"
 
 namespace heed {
@@ -214,7 +215,7 @@ inline const std::vector<Rpc>& EveryRpc() {
 
 inline std::string MethodLabel(const std::string& name) { return Cat("grpc_method=\"", name, "\""); }
 inline std::string CodeLabel(grpc::StatusCode code) {
-  return Cat("grpc_code=\"", absl::StatusCodeToString(static_cast<absl::StatusCode>(code)), "\"");
+  return Cat("grpc_code=\"", CodeName(static_cast<absl::StatusCode>(code)), "\"");
 }
 
 // ------------------------------------------------------------------------------------------------ the table

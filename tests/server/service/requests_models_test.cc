@@ -94,10 +94,14 @@ TEST(Models, WhoseOutputIsNotFiniteFailThatInputAlone) {  // R15
 }
 
 // One input at a time is worked on, so each is a batch of its own.
-void OneAtATime(config::v1::ServerConfig& config) { config.mutable_scheduling()->set_max_running(1); }
+void OneAtATime(config::v1::ServerConfig& config) {
+  WithMetrics(config);
+  config.mutable_scheduling()->set_max_running(1);
+}
 
-// What was thrown is for us to read: the client is told nothing of it.
+// What was thrown is for us to read: it is counted and logged, and the client is told nothing of it.
 TEST(Models, ThatThrowFailThatBatchAlone) {
+  testing::internal::CaptureStderr();
   size_t context = 0;
   auto world = World::Ready(EveryModel([&](FakeModel& model) {
                               model.head = [&context, head = model.head](const auto& history) {
@@ -120,6 +124,9 @@ TEST(Models, ThatThrowFailThatBatchAlone) {
                {.code = grpc::INTERNAL, .reason = "MODEL_ERROR"});
     EXPECT_TRUE(rpc.Ask(*world, kFine).status.ok());
   }
+  EXPECT_EQ(MetricSum(*world, "heed_model_failures_total"), 2.0 * std::ssize(EveryRpc()));
+  world.reset();
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("secret cause"));
 }
 
 TEST(Models, ThatThrowInALayerFailTheWholeBatchAndGoOn) {
