@@ -86,10 +86,10 @@ class RawClient {
   // The call's status, as the first trailers of a connection spell it; -1 if the connection ends without.
   int Status() {
     while (true) {
-      for (int digits : {1, 2}) {
+      for (size_t digits : {1, 2}) {
         const std::string key = std::string("grpc-status") + static_cast<char>(digits);
         const size_t at = read_.find(key);
-        if (at != std::string::npos && at + key.size() + 2 < read_.size())
+        if (at != std::string::npos && at + key.size() + digits <= read_.size())
           return std::stoi(read_.substr(at + key.size(), digits));
       }
       if (read_.size() > 2 * kKept) read_.erase(0, read_.size() - kKept);
