@@ -344,8 +344,10 @@ TEST(Models, DescribeTellsTheDefaultsThatGenerateUses) {
     auto context = NewContext();
     auto stream = world->inference()->Generate(context.get(), request);
     std::string all;
-    for (v1::GenerateEvent event; stream->Read(&event);)
-      all += event.piece().text() + Cat(event.finished().usage().output_tokens());
+    for (v1::GenerateEvent event; stream->Read(&event);) {
+      all += event.piece().text();
+      if (event.has_finished()) all += Cat(event.finished().usage().output_tokens());
+    }
     EXPECT_TRUE(stream->Finish().ok());
     return all;
   };
