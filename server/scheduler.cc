@@ -172,6 +172,7 @@ void Scheduler::Loop() {
       wakeup_->WaitUntil(NextChance(clock_->Now()));
     }
   }
+  turns_->Leave(seat_);
   std::lock_guard lock(mutex_);
   idle_.notify_all();
 }
@@ -190,7 +191,9 @@ bool Scheduler::Step() {
     Measure(clock_->Now() - begin, batch.admitted);
   }
   Forget();
-  return !batch.works.empty() || ended_ != ended;
+  const bool did = !batch.works.empty() || ended_ != ended;
+  if (!did || !own_thread_) turns_->Leave(seat_);
+  return did;
 }
 
 Time Scheduler::NextChance(Time now) const {

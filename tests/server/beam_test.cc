@@ -38,7 +38,7 @@ std::map<std::pair<int, int>, Heard> HearAll(StreamBuffer& events) {
     if (auto* piece = std::get_if<Piece>(&event->what)) {
       for (const TokenChoice& choice : piece->tokens) heard.tokens.push_back(choice.token);
     } else if (auto* finished = std::get_if<Finished>(&event->what)) {
-      heard.score = finished->score.value();
+      heard.score = finished->score.value_or(0);  // of samples none
       heard.reason = finished->reason;
       heard.stop_token = finished->stop_token;
     } else if (auto* error = std::get_if<absl::Status>(&event->what)) {

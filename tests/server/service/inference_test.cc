@@ -177,7 +177,7 @@ TEST(Models, AreListedAndDescribed) {
   EXPECT_EQ(description.head(), v1::HEAD_LANGUAGE_MODEL);
   EXPECT_EQ(description.decode_class(), v1::DECODE_CLASS_EXACT);
   EXPECT_EQ(std::vector<std::string>(description.rpcs().begin(), description.rpcs().end()),
-            (std::vector<std::string>{"Score", "Generate"}));
+            (std::vector<std::string>{"heed.v1.Inference.Score", "heed.v1.Inference.Generate"}));
   EXPECT_EQ(description.inputs(0), v1::INPUT_KIND_TEXT);
   EXPECT_EQ(description.description(), "A model of a test.");
   ASSERT_GE(description.costs_size(), 2);
