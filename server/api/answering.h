@@ -77,9 +77,13 @@ class Answering : public InputJobs {
     return [self = Self(), i, convert](absl::StatusOr<std::shared_ptr<AnsweringJob<Result>>> job) {
       if (!job.ok()) return self->Put(i, job.status());
       self->edge().answers().Run([self, i, convert, job = *std::move(job)] {
-        const Result result = job->Answer();
-        self->metrics_->Spent(result.usage);
-        self->Put(i, convert(result));
+        absl::StatusOr<Value> value = absl::UnknownError("");
+        const absl::Status status = self->edge().Try([&] {
+          const Result result = job->Answer();
+          self->metrics_->Spent(result.usage);
+          value = convert(result);
+        });
+        self->Put(i, status.ok() ? std::move(value) : status);
       });
     };
   }

@@ -26,16 +26,21 @@ TEST(Workers, RunTasksInTheOrderGiven) {
 }
 
 TEST(Workers, RunSideBySide) {
-  Workers workers(2);
   std::promise<void> first, second;
-  workers.Run([&] {
-    first.set_value();
-    second.get_future().wait();
-  });
-  workers.Run([&] {
-    first.get_future().wait();
-    second.set_value();
-  });
+  bool met = false;
+  {
+    Workers workers(2);
+    workers.Run([&] {
+      first.set_value();
+      second.get_future().wait();
+      met = true;
+    });
+    workers.Run([&] {
+      first.get_future().wait();
+      second.set_value();
+    });
+  }
+  EXPECT_TRUE(met);
 }
 
 TEST(Workers, GoOnAfterATaskThatHasThrown) {

@@ -450,8 +450,8 @@ class Crowd {
   }
 
   // Until each has called once.
-  void IsThere() {
-    EXPECT_TRUE(Eventually([&] { return calling_ == static_cast<int>(threads_.size()); }));
+  bool IsThere() {
+    return Eventually([&] { return calling_ == static_cast<int>(threads_.size()); });
   }
 
  private:
@@ -476,7 +476,7 @@ World::Models ReaderAndWriter() {
 TEST(Teardown, BeforeItsModelsAreLoaded) {
   auto world = std::make_unique<World>(ReaderAndWriter(), WithMetrics);
   Crowd crowd(*world);
-  crowd.IsThere();
+  EXPECT_TRUE(crowd.IsThere());
   world.reset();
 }
 
@@ -485,7 +485,7 @@ TEST(Teardown, OfAServerWhoseModelCannotBeLoaded) {
   models["none"] = []() -> absl::StatusOr<LoadedModel> { return absl::NotFoundError("no file"); };
   auto world = std::make_unique<World>(std::move(models));
   Crowd crowd(*world);
-  crowd.IsThere();
+  EXPECT_TRUE(crowd.IsThere());
   EXPECT_FALSE(world->server().Load().ok());
   world.reset();
 }
@@ -493,7 +493,7 @@ TEST(Teardown, OfAServerWhoseModelCannotBeLoaded) {
 TEST(Teardown, WhileItServes) {
   auto world = World::Ready(ReaderAndWriter(), WithMetrics);
   Crowd crowd(*world);
-  crowd.IsThere();
+  EXPECT_TRUE(crowd.IsThere());
   world.reset();
 }
 
@@ -503,7 +503,7 @@ TEST(Teardown, WhileAnotherThreadDrainsIt) {
     config.mutable_shutdown()->set_grace_seconds(3600);
   });
   Crowd crowd(*world);
-  crowd.IsThere();
+  EXPECT_TRUE(crowd.IsThere());
   std::jthread drain([&server = world->server()] { server.Drain(); });
   EXPECT_TRUE(Eventually([&] { return Check(*world, "") == HealthCheckResponse::NOT_SERVING; }));
   world.reset();
