@@ -7,14 +7,13 @@
 #include <string>
 
 #include "engine/base/status.h"
-#include "google/rpc/error_details.pb.h"
-#include "google/rpc/status.pb.h"
-#include "grpc/health/v1/health.grpc.pb.h"
-#include "grpcpp/server.h"
-#include "grpcpp/server_builder.h"
-#include "heed/v1/inference.grpc.pb.h"
-#include "heed/v1/models.grpc.pb.h"
-#include "heed/v1/server.grpc.pb.h"
+#include "grpc/health/v1/health.pb.h"
+#include "grpcpp/server_context.h"
+#include "grpcpp/support/status.h"
+#include "grpcpp/support/sync_stream.h"
+#include "heed/v1/inference.pb.h"
+#include "heed/v1/models.pb.h"
+#include "heed/v1/server.pb.h"
 
 namespace heed {
 
@@ -25,14 +24,8 @@ class FakeServer {
   template <typename Request, typename Response>
   using Method = std::function<grpc::Status(Context&, const Request&, Response&)>;
 
-  FakeServer() {
-    grpc::ServerBuilder builder;
-    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
-    builder.RegisterService(&inference_).RegisterService(&models_);
-    builder.RegisterService(&description_).RegisterService(&health_);
-    server_ = builder.BuildAndStart();
-  }
-  ~FakeServer() { server_->Shutdown(); }
+  FakeServer();
+  ~FakeServer();
 
   int port() const { return port_; }
   std::string address() const { return Cat("127.0.0.1:", port_); }
@@ -48,65 +41,8 @@ class FakeServer {
   Method<grpc::health::v1::HealthCheckRequest, grpc::health::v1::HealthCheckResponse> check;
 
  private:
-  template <typename Request, typename Response>
-  static grpc::Status Answer(const Method<Request, Response>& method, Context* context,
-                             const Request* request, Response* response) {
-    if (!method) return {grpc::UNIMPLEMENTED, "not in this test"};
-    return method(*context, *request, *response);
-  }
-
-  struct Inference : v1::Inference::Service {
-    explicit Inference(FakeServer* fake) : fake(fake) {}
-    grpc::Status Classify(Context* c, const v1::ClassifyRequest* q, v1::ClassifyResponse* r) override {
-      return Answer(fake->classify, c, q, r);
-    }
-    grpc::Status Embed(Context* c, const v1::EmbedRequest* q, v1::EmbedResponse* r) override {
-      return Answer(fake->embed, c, q, r);
-    }
-    grpc::Status Score(Context* c, const v1::ScoreRequest* q, v1::ScoreResponse* r) override {
-      return Answer(fake->score, c, q, r);
-    }
-    grpc::Status Fill(Context* c, const v1::FillRequest* q, v1::FillResponse* r) override {
-      return Answer(fake->fill, c, q, r);
-    }
-    grpc::Status Generate(Context* c, const v1::GenerateRequest* q,
-                          grpc::ServerWriter<v1::GenerateEvent>* r) override {
-      return Answer(fake->generate, c, q, r);
-    }
-    FakeServer* fake;
-  };
-  struct Models : v1::Models::Service {
-    explicit Models(FakeServer* fake) : fake(fake) {}
-    grpc::Status ListModels(Context* c, const v1::ListModelsRequest* q, v1::ListModelsResponse* r) override {
-      return Answer(fake->list_models, c, q, r);
-    }
-    grpc::Status DescribeModel(Context* c, const v1::DescribeModelRequest* q,
-                               v1::ModelDescription* r) override {
-      return Answer(fake->describe_model, c, q, r);
-    }
-    FakeServer* fake;
-  };
-  struct Description : v1::Server::Service {
-    explicit Description(FakeServer* fake) : fake(fake) {}
-    grpc::Status DescribeServer(Context* c, const v1::DescribeServerRequest* q,
-                                v1::ServerDescription* r) override {
-      return Answer(fake->describe_server, c, q, r);
-    }
-    FakeServer* fake;
-  };
-  struct Health : grpc::health::v1::Health::Service {
-    explicit Health(FakeServer* fake) : fake(fake) {}
-    grpc::Status Check(Context* c, const grpc::health::v1::HealthCheckRequest* q,
-                       grpc::health::v1::HealthCheckResponse* r) override {
-      return Answer(fake->check, c, q, r);
-    }
-    FakeServer* fake;
-  };
-
-  Inference inference_{this};
-  Models models_{this};
-  Description description_{this};
-  Health health_{this};
+  struct Services;
+  std::unique_ptr<Services> services_;
   int port_ = 0;
   std::unique_ptr<grpc::Server> server_;  // last: it ends before what it calls
 };
@@ -118,40 +54,10 @@ struct SaidDetails {
 };
 
 // An error as heed's servers make it.
-inline grpc::Status Refusal(grpc::StatusCode code, const std::string& message, const SaidDetails& said) {
-  google::rpc::Status status;
-  google::rpc::ErrorInfo info;
-  info.set_reason(said.reason);
-  info.set_domain("heed");
-  status.add_details()->PackFrom(info);
-  google::rpc::BadRequest request;
-  request.add_field_violations()->set_field(said.field);
-  if (!said.field.empty()) status.add_details()->PackFrom(request);
-  google::rpc::RequestInfo id;
-  id.set_request_id(said.request_id);
-  if (!said.request_id.empty()) status.add_details()->PackFrom(id);
-  google::rpc::RetryInfo retry;
-  retry.mutable_retry_delay()->set_nanos(said.retry_milliseconds * 1'000'000);
-  if (said.retry_milliseconds > 0) status.add_details()->PackFrom(retry);
-  return {code, message, status.SerializeAsString()};
-}
+grpc::Status Refusal(grpc::StatusCode code, const std::string& message, const SaidDetails& said);
 
-inline v1::GenerateEvent Piece(std::string text, int input = 0, int sample = 0) {
-  v1::GenerateEvent event;
-  event.set_input(input);
-  event.set_sample(sample);
-  event.mutable_piece()->set_text(std::move(text));
-  return event;
-}
-
-inline v1::GenerateEvent Finished(int tokens, int input = 0, int sample = 0) {
-  v1::GenerateEvent event;
-  event.set_input(input);
-  event.set_sample(sample);
-  event.mutable_finished()->set_reason(v1::FINISH_REASON_MAX_TOKENS);
-  event.mutable_finished()->mutable_usage()->set_output_tokens(tokens);
-  return event;
-}
+v1::GenerateEvent Piece(std::string text, int input = 0, int sample = 0);
+v1::GenerateEvent Finished(int tokens, int input = 0, int sample = 0);
 
 }  // namespace heed
 

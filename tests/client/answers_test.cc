@@ -1,0 +1,85 @@
+// heed embed, score and fill: what they send and how they print it.
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/client/commands.h"
+
+namespace heed::cli {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(Embed, PrintsNumbersThatAreTheSameWhenReadAgain) {
+  FakeServer server;
+  server.embed = [](auto&, auto&, v1::EmbedResponse& response) {
+    v1::Embedding* value = response.add_results()->mutable_value();
+    for (const float number : {0.1f, 1.0f / 3}) value->add_vector(number);
+    return grpc::Status::OK;
+  };
+  EXPECT_EQ(RunAt(server, {"embed", "text"}).out, "0.100000001 0.333333343\n");
+}
+
+TEST(Embed, NormalizesAsTheFlagSays) {
+  FakeServer server;
+  v1::EmbedRequest sent;
+  server.embed = [&](auto&, const v1::EmbedRequest& request, v1::EmbedResponse& response) {
+    sent = request;
+    response.add_results()->mutable_value();
+    return grpc::Status::OK;
+  };
+  RunAt(server, {"embed", "text"});
+  EXPECT_EQ(sent.options().normalize(), v1::EmbedOptions::NORMALIZE_UNSPECIFIED);
+  RunAt(server, {"embed", "--normalize=yes", "text"});
+  EXPECT_EQ(sent.options().normalize(), v1::EmbedOptions::NORMALIZE_YES);
+  RunAt(server, {"embed", "--normalize=no", "text"});
+  EXPECT_EQ(sent.options().normalize(), v1::EmbedOptions::NORMALIZE_NO);
+  RunAt(server, {"embed", "--normalize=model", "text"});
+  EXPECT_EQ(sent.options().normalize(), v1::EmbedOptions::NORMALIZE_UNSPECIFIED);
+  EXPECT_THAT(Heed({"embed", "--normalize=perhaps", "text"}).err,
+              HasSubstr("--normalize=perhaps: must be model, yes or no"));
+}
+
+TEST(Score, SendsTheContextWithEachContinuation) {
+  FakeServer server;
+  v1::ScoreRequest sent;
+  server.score = [&](auto&, const v1::ScoreRequest& request, v1::ScoreResponse& response) {
+    sent = request;
+    for (int i = 0; i < request.inputs_size(); ++i) {
+      v1::Scored* value = response.add_results()->mutable_value();
+      value->set_logprob(-1.5);
+      value->set_scored_tokens(2);
+      value->add_logprobs()->set_bytes("\xc3");
+      v1::TopLogprob* other = value->mutable_logprobs(0)->add_top();
+      other->set_bytes("be");
+      other->set_logprob(-0.5);
+    }
+    return grpc::Status::OK;
+  };
+  const Outcome run =
+      RunAt(server, {"score", "--context=To be", "--logprobs", "--top_logprobs=1", " or", " and"});
+  EXPECT_EQ(run.out,
+            "-1.5000  2 tokens   or\n  0.0000  \"\\xc3\"  -0.5000 \"be\"\n"
+            "-1.5000  2 tokens   and\n  0.0000  \"\\xc3\"  -0.5000 \"be\"\n");
+  EXPECT_EQ(sent.options().ShortDebugString(), "logprobs: true top_logprobs: 1");
+  EXPECT_EQ(sent.inputs(1).ShortDebugString(), "context { text: \"To be\" } continuation { text: \" and\" }");
+  RunAt(server, {"score", " or"});
+  EXPECT_FALSE(sent.inputs(0).has_context());
+  EXPECT_EQ(RunAt(server, {"score", "--as=pair", "a\tb"}).exit, kUsage);
+}
+
+TEST(Fill, PrintsTheLikeliestTokensOfAPosition) {
+  FakeServer server;
+  server.fill = [](auto&, const v1::FillRequest& request, v1::FillResponse& response) {
+    EXPECT_EQ(request.options().ShortDebugString(), "top: 2 positions: 3 positions: 1");
+    v1::Filled::Position* position = response.add_results()->mutable_value()->add_positions();
+    position->set_position(3);
+    position->add_tokens()->set_bytes("cat");
+    position->add_tokens()->set_bytes("dog");
+    position->mutable_tokens(1)->set_logprob(-100);
+    return grpc::Status::OK;
+  };
+  EXPECT_EQ(RunAt(server, {"fill", "--top=2", "--position=3", "--position=1", "the [MASK]"}).out,
+            "position 3:  \"cat\" 1.0000  \"dog\" 0.0000\n");
+}
+
+}  // namespace
+}  // namespace heed::cli

@@ -1,0 +1,104 @@
+// heed classify; and with it the loop from many texts to their answers that others share.
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/client/commands.h"
+
+namespace heed::cli {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+TEST(Classify, PrintsLabelScoreAndText) {
+  FakeServer server;
+  server.classify = CallGood;
+  const Outcome run = RunAt(server, {"classify", "A fine film.", "Two\nlines \x1b[31mred"});
+  EXPECT_EQ(run.exit, kDone);
+  EXPECT_EQ(run.out, "good 0.7500  A fine film.\ngood 0.7500  Two lines \\x1b[31mred\n");
+}
+
+TEST(Classify, SendsWhatTheFlagsSay) {
+  FakeServer server;
+  v1::ClassifyRequest sent;
+  server.classify = [&](auto& context, const v1::ClassifyRequest& request, auto& response) {
+    sent = request;
+    return CallGood(context, request, response);
+  };
+  ASSERT_EQ(RunAt(server, {"classify", "--model=m", "--version=2", "--priority=-3", "--truncate",
+                           "--nospecial_tokens", "--top=3", "--threshold=0.5", "--spans", "text"})
+                .exit,
+            kDone);
+  EXPECT_EQ(
+      sent.ShortDebugString(),
+      "target { model: \"m\" version: \"2\" priority: -3 } inputs { text: \"text\" } text { truncate: true "
+      "without_special_tokens: true } options { top: 3 threshold: 0.5 all_tokens: true }");
+  ASSERT_EQ(RunAt(server, {"classify", "--raw", "text"}).exit, kDone);
+  EXPECT_TRUE(sent.options().raw_scores());
+}
+
+TEST(Classify, RawScoresAndAThresholdExcludeEachOther) {
+  const Outcome run = Heed({"classify", "--raw", "--threshold=0.5", "text"});
+  EXPECT_EQ(run.exit, kUsage);
+  EXPECT_THAT(run.err, HasSubstr("--raw and --threshold exclude each other: it is of probabilities"));
+}
+
+TEST(Classify, OneBadInputIsNamedAndTheOthersAreAnswered) {
+  FakeServer server;
+  server.classify = CallGood;
+  const Outcome run = RunAt(server, {"classify"}, "one\n\nthree\n");
+  EXPECT_EQ(run.exit, kFailed);
+  EXPECT_EQ(run.out, "good 0.7500  one\ngood 0.7500  three\n");
+  EXPECT_EQ(run.err, "heed: standard input:2: INVALID_ARGUMENT: text is empty\n");
+}
+
+TEST(Classify, ManyLinesGoInSeveralRequestsAndStayInOrder) {
+  FakeServer server;
+  std::vector<int> sizes;
+  server.classify = [&](auto& context, const v1::ClassifyRequest& request, auto& response) {
+    sizes.push_back(request.inputs_size());
+    return CallGood(context, request, response);
+  };
+  std::string lines, answers;
+  for (int i = 0; i < 150; ++i) {
+    lines += Cat("text ", i, "\n");
+    answers += Cat("good 0.7500  text ", i, "\n");
+  }
+  EXPECT_EQ(RunAt(server, {"classify"}, lines).out, answers);
+  EXPECT_THAT(sizes, ElementsAre(64, 64, 22));
+}
+
+TEST(Classify, PrintsSpansWithTheirCharacters) {
+  FakeServer server;
+  server.classify = [](auto&, auto&, v1::ClassifyResponse& response) {
+    auto* span = response.add_results()->mutable_value()->add_spans();
+    span->set_begin(4);
+    span->set_end(8);
+    span->mutable_label()->set_label("PLACE");
+    span->mutable_label()->set_score(0.5);
+    return grpc::Status::OK;
+  };
+  EXPECT_EQ(RunAt(server, {"classify", "à la Köln."}).out, "PLACE 0.5000  4-8   Köl\n");
+}
+
+TEST(Classify, JsonIsOneResultALine) {
+  FakeServer server;
+  server.classify = CallGood;
+  const Outcome run = RunAt(server, {"classify", "--json", "one", ""});
+  EXPECT_EQ(run.exit, kFailed);
+  EXPECT_THAT(
+      run.out,
+      HasSubstr("{\"value\":{\"labels\":[{\"label\":\"good\",\"index\":0,\"score\":0.75}],\"spans\":[]}}\n"
+                "{\"error\":{\"code\":3,"));
+}
+
+TEST(Classify, AServerThatForgetsAnInputIsFoundOut) {
+  FakeServer server;
+  server.classify = [](auto&, auto&, auto&) { return grpc::Status::OK; };
+  EXPECT_THAT(RunAt(server, {"classify", "one"}).err, HasSubstr("the server gave 0 results for 1 inputs"));
+}
+
+}  // namespace
+}  // namespace heed::cli

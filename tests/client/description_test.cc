@@ -1,0 +1,178 @@
+// heed models, describe, info and health: what a server says of itself.
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/client/commands.h"
+
+namespace heed::cli {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::MatchesRegex;
+
+TEST(Models, AreListedWithTheirState) {
+  FakeServer server;
+  server.list_models = [](auto&, auto&, v1::ListModelsResponse& response) {
+    auto* good = response.add_models();
+    good->set_model("polarity");
+    good->set_version("1");
+    good->set_state(v1::MODEL_STATE_READY);
+    auto* bad = response.add_models();
+    bad->set_model("broken");
+    bad->set_state(v1::MODEL_STATE_FAILED);
+    bad->mutable_error()->set_message("config.json: no such file");
+    return grpc::Status::OK;
+  };
+  const Outcome run = RunAt(server, {"models"});
+  EXPECT_THAT(run.out, MatchesRegex("polarity +1 +READY\nbroken +FAILED  config.json: no such file\n"));
+}
+
+// A model of which everything is known.
+v1::ModelDescription Known() {
+  v1::ModelDescription model;
+  model.set_model("polarity");
+  model.set_version("2");
+  model.set_state(v1::MODEL_STATE_READY);
+  model.set_load_seconds(0.25);
+  model.set_architecture(v1::ARCHITECTURE_ENCODER_DECODER);
+  model.set_head(v1::HEAD_LANGUAGE_MODEL);
+  model.set_decode_class(v1::DECODE_CLASS_EXACT);
+  model.add_attention("softmax");
+  model.add_attention("linear");
+  model.add_inputs(v1::INPUT_KIND_TEXT);
+  model.add_inputs(v1::INPUT_KIND_PAIR);
+  model.add_rpcs("heed.v1.Inference.Score");
+  model.add_rpcs("heed.v1.Inference.Generate");
+  model.set_parameters(1234567);
+  model.set_weight_bytes(25'500'000);
+  model.set_precision(v1::PRECISION_BF16);
+  model.add_labels("bad");
+  model.add_labels("good");
+  model.set_embedding_size(384);
+  v1::WeightsFile* file = model.add_weights_files();
+  file->set_name("model.safetensors");
+  file->set_bytes(51'000'000);
+  file->set_sha256(std::string(64, 'a'));
+  v1::SpecialTokens* special = model.mutable_special_tokens();
+  special->set_bos_token_id(1);
+  special->add_eos_token_ids(2);
+  special->add_eos_token_ids(3);
+  special->set_pad_token_id(0);
+  special->set_mask_token_id(4);
+  special->set_decoder_start_token_id(5);
+  model.mutable_default_sampling()->set_temperature(0.5);
+  model.mutable_default_sampling()->set_top_k(50);
+  model.mutable_default_stopping()->set_max_tokens(256);
+  model.set_state_bytes_per_token(4096);
+  model.set_state_limit_bytes(2'000'000'000);
+  auto* cost = model.add_costs();
+  cost->set_tokens(1024);
+  cost->set_state_bytes(4096 * 1024);
+  cost->set_multiply_adds(3e9);
+  return model;
+}
+
+TEST(Describe, IsAPageOfAllThatIsKnown) {
+  FakeServer server;
+  server.describe_model = [](auto&, auto&, v1::ModelDescription& model) {
+    model = Known();
+    return grpc::Status::OK;
+  };
+  const Outcome run = RunAt(server, {"describe", "polarity"});
+  EXPECT_EQ(run.exit, kDone);
+  EXPECT_EQ(run.out, Cat("model          polarity\n"
+                         "version        2\n"
+                         "state          READY, loaded in 0.25 s\n"
+                         "architecture   encoder-decoder\n"
+                         "attention      softmax, linear\n"
+                         "size           0 layers of width 0\n"
+                         "head           language-model\n"
+                         "labels         bad, good\n"
+                         "vectors        of 384 numbers\n"
+                         "inputs         text, pair\n"
+                         "calls          Score, Generate\n"
+                         "decoding       exact\n"
+                         "vocabulary     0\n"
+                         "special tokens bos 1, eos 2 3, pad 0, mask 4, decoder start 5\n"
+                         "longest        any length\n"
+                         "source         any length\n"
+                         "sampling       temperature: 0.5 top_k: 50\n"
+                         "stopping       max_tokens: 256\n"
+                         "parameters     1,234,567\n"
+                         "weights        25.5 MB in memory, bf16\n"
+                         "weights file   model.safetensors, 51.0 MB\n"
+                         "sha256         ",
+                         std::string(64, 'a'),
+                         "\n"
+                         "state          4,096 bytes a token more\n"
+                         "state at most  2.0 GB\n"
+                         "\n"
+                         "    tokens            state    bytes a token  multiply-adds\n"
+                         "     1,024           4.2 MB            4,096          3e+09\n"));
+  EXPECT_EQ(RunAt(server, {"describe", "a", "b"}).exit, kUsage);
+}
+
+TEST(Describe, OneThatIsNotReadyIsDescribedWithWhy) {
+  FakeServer server;
+  server.describe_model = [](auto&, const v1::DescribeModelRequest& request, v1::ModelDescription& model) {
+    const bool failed = request.model() == "broken";
+    model.set_model(request.model());
+    model.set_state(failed ? v1::MODEL_STATE_FAILED : v1::MODEL_STATE_LOADING);
+    if (failed) model.mutable_error()->set_message("config.json: no such file");
+    return grpc::Status::OK;
+  };
+  EXPECT_EQ(RunAt(server, {"describe", "broken"}).out,
+            "model          broken\nstate          FAILED: config.json: no such file\n");
+  EXPECT_EQ(RunAt(server, {"describe", "slow"}).out, "model          slow\nstate          LOADING\n");
+}
+
+TEST(Info, IsAPageOfTheServer) {
+  FakeServer server;
+  server.describe_server = [](auto&, auto&, v1::ServerDescription& description) {
+    description.set_version("0.2.0");
+    description.mutable_build()->set_compiler("GCC 14.2.0");
+    description.mutable_build()->set_libraries("gRPC 1.51.1");
+    description.mutable_build()->set_isa("avx512_core_bf16");
+    description.mutable_build()->set_threads(2);
+    description.mutable_started()->set_seconds(1'700'000'000);
+    description.add_features("reflection");
+    description.mutable_limits()->set_inputs(1024);
+    description.mutable_limits()->set_deadline_seconds(600);
+    v1::ModelSummary* model = description.add_models();
+    model->set_model("polarity");
+    model->set_version("1");
+    model->set_state(v1::MODEL_STATE_LOADING);
+    return grpc::Status::OK;
+  };
+  const Outcome run = RunAt(server, {"info"});
+  EXPECT_EQ(run.exit, kDone);
+  EXPECT_THAT(run.out, AllOf(HasSubstr("version        0.2.0\n"), HasSubstr("compiler       GCC 14.2.0\n"),
+                             HasSubstr("libraries      gRPC 1.51.1\n"),
+                             HasSubstr("computes with  2 threads, avx512_core_bf16\n"),
+                             HasSubstr("started        2023-11-14T22:13:20Z\n"),
+                             HasSubstr("features       reflection\n"), HasSubstr("at most 1,024 inputs"),
+                             HasSubstr("at most 600 s a request"),
+                             HasSubstr("polarity             1          LOADING\n")));
+  EXPECT_THAT(RunAt(server, {"info", "--json"}).out, HasSubstr("\"version\":\"0.2.0\""));
+}
+
+TEST(Health, ExitStatusSaysWhetherItIsReady) {
+  using grpc::health::v1::HealthCheckResponse;
+  FakeServer server;
+  server.check = [](auto&, const auto& request, HealthCheckResponse& response) {
+    if (request.service() == "nobody") return grpc::Status(grpc::NOT_FOUND, "unknown service");
+    response.set_status(request.service().empty() ? HealthCheckResponse::SERVING
+                                                  : HealthCheckResponse::NOT_SERVING);
+    return grpc::Status::OK;
+  };
+  EXPECT_EQ(RunAt(server, {"health"}).exit, kDone);
+  EXPECT_EQ(RunAt(server, {"health"}).out, "SERVING\n");
+  EXPECT_EQ(RunAt(server, {"health", "--model=loading"}).exit, kFailed);
+  EXPECT_EQ(RunAt(server, {"health", "--model=loading"}).out, "NOT_SERVING\n");
+  EXPECT_EQ(RunAt(server, {"health", "--model=nobody"}).exit, kFailed);
+}
+
+}  // namespace
+}  // namespace heed::cli
