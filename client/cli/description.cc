@@ -90,6 +90,23 @@ std::string Specials(const v1::SpecialTokens& tokens) {
 // The fields that are set, as protobuf's text has them: "temperature: 0.7 top_k: 50".
 std::string Fields(const google::protobuf::Message& message) { return message.ShortDebugString(); }
 
+// What the model's defaults change of its probabilities: the fields whose value is not the neutral one.
+std::string Sampling(const v1::ModelDescription& model) {
+  if (!model.has_default_sampling()) return "";
+  v1::SamplingOptions changed = model.default_sampling();
+  if (changed.repetition_penalty() == 1) changed.clear_repetition_penalty();
+  if (changed.presence_penalty() == 0) changed.clear_presence_penalty();
+  if (changed.frequency_penalty() == 0) changed.clear_frequency_penalty();
+  if (changed.temperature() == 1) changed.clear_temperature();
+  if (changed.top_k() == model.vocab_size()) changed.clear_top_k();
+  if (changed.typical_p() == 1) changed.clear_typical_p();
+  if (changed.top_p() == 1) changed.clear_top_p();
+  if (changed.min_p() == 0) changed.clear_min_p();
+  if (changed.samples() == 1) changed.clear_samples();
+  const std::string fields = Fields(changed);
+  return fields.empty() ? "from the model's probabilities as they are" : fields;
+}
+
 void Weights(std::string& page, const v1::ModelDescription& model) {
   Line(page, "parameters", Grouped(model.parameters()));
   Line(page, "weights", Cat(Size(model.weight_bytes()), " in memory, ", Word(model.precision())));
@@ -168,7 +185,7 @@ void Abilities(std::string& page, const v1::ModelDescription& model) {
   Line(page, "longest", Length(model.max_tokens()));
   if (model.architecture() == v1::ARCHITECTURE_ENCODER_DECODER)
     Line(page, "source", Length(model.max_source_tokens()));
-  Line(page, "sampling", Fields(model.default_sampling()));
+  Line(page, "sampling", Sampling(model));
   Line(page, "stopping", Fields(model.default_stopping()));
 }
 

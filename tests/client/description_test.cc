@@ -114,6 +114,65 @@ TEST(Describe, IsAPageOfAllThatIsKnown) {
   EXPECT_EQ(RunAt(server, {"describe", "a", "b"}).exit, kUsage);
 }
 
+// The defaults as a server gives them where a model changes nothing.
+v1::SamplingOptions NeutralSampling() {
+  v1::SamplingOptions sampling;
+  sampling.set_repetition_penalty(1);
+  sampling.set_presence_penalty(0);
+  sampling.set_frequency_penalty(0);
+  sampling.set_temperature(1);
+  sampling.set_top_k(256);
+  sampling.set_typical_p(1);
+  sampling.set_top_p(1);
+  sampling.set_min_p(0);
+  sampling.set_samples(1);
+  return sampling;
+}
+
+// The page's line about them, of a model with a vocabulary of 256.
+std::string SamplingLine(const v1::SamplingOptions& sampling) {
+  FakeServer server;
+  server.describe_model = [&](auto&, auto&, v1::ModelDescription& model) {
+    model.set_state(v1::MODEL_STATE_READY);
+    model.set_vocab_size(256);
+    *model.mutable_default_sampling() = sampling;
+    return grpc::Status::OK;
+  };
+  const std::string page = RunAt(server, {"describe"}).out;
+  const size_t begin = page.find("\nsampling ") + 1;
+  return page.substr(begin, page.find('\n', begin) - begin);
+}
+
+TEST(Describe, OfTheSamplingDefaultsOnlyThoseThatChangeSomethingAreShown) {
+  v1::SamplingOptions sampling = NeutralSampling();
+  EXPECT_EQ(SamplingLine(sampling), "sampling       from the model's probabilities as they are");
+  sampling.set_temperature(0);
+  sampling.set_top_k(50);
+  EXPECT_EQ(SamplingLine(sampling), "sampling       temperature: 0 top_k: 50");
+  const google::protobuf::Reflection& fields = *sampling.GetReflection();
+  for (const char* name : {"repetition_penalty", "presence_penalty", "frequency_penalty", "temperature",
+                           "typical_p", "top_p", "min_p"}) {
+    sampling = NeutralSampling();
+    fields.SetDouble(&sampling, sampling.GetDescriptor()->FindFieldByName(name), 0.5);
+    EXPECT_EQ(SamplingLine(sampling), Cat("sampling       ", name, ": 0.5"));
+  }
+  sampling = NeutralSampling();
+  sampling.set_samples(2);
+  EXPECT_EQ(SamplingLine(sampling), "sampling       samples: 2");
+}
+
+TEST(Describe, JsonHasEveryDefault) {
+  FakeServer server;
+  server.describe_model = [](auto&, auto&, v1::ModelDescription& model) {
+    *model.mutable_default_sampling() = NeutralSampling();
+    return grpc::Status::OK;
+  };
+  EXPECT_THAT(
+      RunAt(server, {"describe", "--json"}).out,
+      HasSubstr("\"repetition_penalty\":1,\"presence_penalty\":0,\"frequency_penalty\":0,"
+                "\"temperature\":1,\"top_k\":256,\"typical_p\":1,\"top_p\":1,\"min_p\":0,\"samples\":1"));
+}
+
 TEST(Describe, OneThatIsNotReadyIsDescribedWithWhy) {
   FakeServer server;
   server.describe_model = [](auto&, const v1::DescribeModelRequest& request, v1::ModelDescription& model) {
