@@ -5,9 +5,11 @@
 #include <future>
 #include <new>
 #include <sstream>
+#include <stop_token>
 #include <thread>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/functional/function_ref.h"
 #include "absl/strings/ascii.h"
 #include "engine/base/file.h"
@@ -34,11 +36,11 @@ std::string Description(const std::string& folder) {
   return text.ok() && ValidUtf8(*text) ? FirstParagraph(*text) : "";
 }
 
-absl::StatusOr<std::vector<FileDigest>> DigestsOf(const std::string& folder) {
+absl::StatusOr<std::vector<FileDigest>> DigestsOf(const std::string& folder, const std::stop_token& stop) {
   std::vector<FileDigest> digests;
   ASSIGN_OR_RETURN(const std::vector<std::string> files, WeightFiles(folder));
   for (const std::string& file : files) {
-    ASSIGN_OR_RETURN(digests.emplace_back(), DigestOf(folder, file));
+    ASSIGN_OR_RETURN(digests.emplace_back(), DigestOf(folder, file, stop));
   }
   return digests;
 }
@@ -80,8 +82,10 @@ bool ValidName(std::string_view name) {
 
 absl::StatusOr<LoadedModel> LoadFromFolder(const ModelSpec& spec) {
   LoadedModel loaded;
-  // Beside the loading, which reads the same files.
-  auto files = std::async(std::launch::async, [&] { return DigestsOf(spec.folder); });
+  // Beside the loading, which reads the same files; given up when that fails.
+  std::stop_source stop;
+  auto files = std::async(std::launch::async, [&] { return DigestsOf(spec.folder, stop.get_token()); });
+  const absl::Cleanup give_up = [&] { stop.request_stop(); };
   ASSIGN_OR_RETURN(loaded.model, LoadModel(spec.folder, spec.load));
   ASSIGN_OR_RETURN(loaded.tokenizer, LoadTokenizer(spec.folder));
   loaded.description = Description(spec.folder);

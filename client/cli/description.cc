@@ -123,7 +123,7 @@ std::string Growth(int64_t bytes) {
 // What a token more costs is what tells a growing memory from a constant one.
 void Costs(std::string& page, const v1::ModelDescription& model) {
   if (model.costs().empty()) return;
-  Line(page, "state", Growth(model.state_bytes_per_token()));
+  Line(page, "sequence state", Growth(model.state_bytes_per_token()));
   if (model.state_limit_bytes() > 0) Line(page, "state at most", Size(model.state_limit_bytes()));
   absl::StrAppendFormat(&page, "\n%10s %16s %16s %14s\n", "tokens", "state", "bytes a token",
                         "multiply-adds");

@@ -24,11 +24,13 @@ std::string Hex(std::string_view bytes) {
   return hex;
 }
 
-absl::StatusOr<std::string> Sha256(std::string_view bytes) {
+absl::StatusOr<std::string> Sha256(std::string_view bytes, const std::stop_token& stop) {
   const std::unique_ptr<EVP_MD_CTX, void (*)(EVP_MD_CTX*)> context(EVP_MD_CTX_new(), EVP_MD_CTX_free);
   bool ok = context != nullptr && EVP_DigestInit_ex(context.get(), EVP_sha256(), nullptr) == 1;
-  for (; ok && !bytes.empty(); bytes.remove_prefix(std::min(kPiece, bytes.size())))
+  for (; ok && !bytes.empty(); bytes.remove_prefix(std::min(kPiece, bytes.size()))) {
+    if (stop.stop_requested()) return absl::CancelledError("nobody needs the digest any more");
     ok = EVP_DigestUpdate(context.get(), bytes.data(), std::min(kPiece, bytes.size())) == 1;
+  }
   std::string digest(EVP_MAX_MD_SIZE, '\0');
   unsigned int size = 0;
   ok = ok && EVP_DigestFinal_ex(context.get(), reinterpret_cast<unsigned char*>(digest.data()), &size) == 1;
@@ -38,10 +40,11 @@ absl::StatusOr<std::string> Sha256(std::string_view bytes) {
 
 }  // namespace
 
-absl::StatusOr<FileDigest> DigestOf(const std::string& folder, const std::string& name) {
+absl::StatusOr<FileDigest> DigestOf(const std::string& folder, const std::string& name,
+                                    std::stop_token stop) {
   ASSIGN_OR_RETURN(const InputFile file, InputFile::Open(folder, name));
   ASSIGN_OR_RETURN(const MappedFile mapped, file.Map());
-  ASSIGN_OR_RETURN(std::string sha256, Sha256(mapped.bytes()));
+  ASSIGN_OR_RETURN(std::string sha256, Sha256(mapped.bytes(), stop));
   return FileDigest{.name = name, .bytes = file.size(), .sha256 = std::move(sha256)};
 }
 

@@ -3,6 +3,7 @@
 #define HEED_ENGINE_BASE_DIGEST_H_
 
 #include <cstdint>
+#include <stop_token>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -15,8 +16,10 @@ struct FileDigest {
   std::string sha256;  // 64 hexadecimal digits
 };
 
-// Of a file of the folder (InputFile::Open). Reads all of it: a second takes one to two gigabytes.
-absl::StatusOr<FileDigest> DigestOf(const std::string& folder, const std::string& name);
+// Of a file of the folder (InputFile::Open). Reads all of it, a second takes one to two gigabytes; CANCELLED
+// soon after the token is asked to stop.
+absl::StatusOr<FileDigest> DigestOf(const std::string& folder, const std::string& name,
+                                    std::stop_token stop = {});
 
 }  // namespace heed
 

@@ -106,7 +106,7 @@ TEST(Describe, IsAPageOfAllThatIsKnown) {
                          "sha256         ",
                          std::string(64, 'a'),
                          "\n"
-                         "state          4,096 bytes a token more\n"
+                         "sequence state 4,096 bytes a token more\n"
                          "state at most  2.0 GB\n"
                          "\n"
                          "    tokens            state    bytes a token  multiply-adds\n"

@@ -1,11 +1,14 @@
 // Models that become ready, or do not.
 #include "server/registry.h"
 
+#include <filesystem>
 #include <new>
 #include <stdexcept>
 
+#include "engine/base/status.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/engine/base/temp_folder.h"
 #include "tests/server/fakes.h"
 
 namespace heed {
@@ -76,6 +79,19 @@ TEST_F(RegistryTest, AFoldersModelNamesTheFilesOfItsWeightsAsSha256sumDoes) {
   EXPECT_EQ(files[0].name, "model.safetensors");
   EXPECT_EQ(files[0].bytes, 89888);
   EXPECT_EQ(files[0].sha256, "23c4790e9f933bdcbaf35aed082d80e700d6b8f3dc0fa5910d043d99cbbc4b0a");
+}
+
+// A terabyte that takes no disk: reading all of it would take a quarter of an hour.
+TEST_F(RegistryTest, AWrongConfigIsToldWithoutReadingAllWeights) {
+  TempFolder folder;
+  folder.Write("config.json", R"({"model_type": "heed", "architecture": "castle"})");
+  constexpr int64_t kBytes = int64_t{1} << 40;
+  const std::string header =
+      Cat(R"({"a": {"dtype": "F32", "shape": [)", kBytes / 4, R"(], "data_offsets": [0, )", kBytes, "]}}");
+  const uint64_t size = header.size();
+  folder.Write("model.safetensors", std::string(reinterpret_cast<const char*>(&size), 8) + header);
+  std::filesystem::resize_file(folder.path() + "/model.safetensors", 8 + size + kBytes);
+  EXPECT_THAT(std::string(Of(folder.path()).Load(0, LoadFromFolder).message()), HasSubstr("castle"));
 }
 
 }  // namespace

@@ -21,6 +21,14 @@ TEST(Digest, IsThatOfSha256sum) {
   EXPECT_EQ(of("abc").bytes, 3);
 }
 
+TEST(Digest, ThatNobodyNeedsIsGivenUp) {
+  TempFolder folder;
+  folder.Write("abc", "abc");
+  std::stop_source stop;
+  stop.request_stop();
+  EXPECT_TRUE(absl::IsCancelled(DigestOf(folder.path(), "abc", stop.get_token()).status()));
+}
+
 TEST(Digest, OfNoFileIsAnError) {
   TempFolder folder;
   EXPECT_TRUE(absl::IsNotFound(DigestOf(folder.path(), "none").status()));
