@@ -47,7 +47,7 @@ heading "heed generate --model=shakespeare"
 "$@" generate "$to" --model=shakespeare --max_tokens=300 --seed=1 --temperature=0.7 "KING RICHARD:
 "
 
-heading "heed generate --model=shakespeare-relative_memory, which remembers 256 bytes a layer, however long the text"
+heading "heed generate --model=shakespeare-relative_memory, whose layers remember 256 bytes of text, however long it is"
 "$@" generate "$to" --model=shakespeare-relative_memory --max_tokens=300 --seed=1 --temperature=0.7 "KING RICHARD:
 "
 for model in shakespeare shakespeare-relative_memory; do
@@ -58,7 +58,8 @@ done
 
 heading "metrics that moved"
 metrics >"$folder/after"
-comm -13 "$folder/before" "$folder/after" | grep -v -e _bucket -e '^process_'
+comm -13 "$folder/before" "$folder/after" |
+  grep -v -E '_bucket|_seconds_sum|^process_|^exposer_|^grpc_server_(msg|started)'
 
 stop
 server=

@@ -49,6 +49,7 @@ class Commands(unittest.TestCase):
     def test_an_unknown_command_shows_the_usage_and_fails(self):
         done = run("frobnicate")
         self.assertEqual((done.returncode, done.stdout, done.stderr.startswith("usage:")), (2, "", True))
+        self.assertTrue(done.stderr.endswith("\ndev: there is no command 'frobnicate'\n"))
 
     def test_the_exit_status_is_the_command_s(self):
         self.assertEqual(run("shell", "bash", "-c", "exit 7").returncode, 7)

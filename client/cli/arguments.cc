@@ -33,9 +33,9 @@ std::string WithUnderscores(std::string_view name) {
 
 std::string LimitsText(Limits limits) {
   if (std::isinf(limits.min) && std::isinf(limits.max)) return "";
-  if (std::isinf(limits.max)) return Cat(" of at least ", limits.min);
-  if (limits.above_min) return Cat(" above ", limits.min, " and at most ", limits.max);
-  return Cat(" of ", limits.min, " to ", limits.max);
+  if (std::isinf(limits.max)) return absl::StrFormat(" of at least %.10g", limits.min);
+  if (limits.above_min) return absl::StrFormat(" above %.10g and at most %.10g", limits.min, limits.max);
+  return absl::StrFormat(" of %.10g to %.10g", limits.min, limits.max);
 }
 
 }  // namespace

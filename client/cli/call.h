@@ -68,9 +68,10 @@ int AnswerTexts(const ServerFlags& server, Texts& texts, const TextCall<Request,
   if (!client.ok()) return Fail(terminal, client.status());
   Progress progress(terminal, "inputs");
   int exit_status = kDone;
-  for (;;) {
+  for (bool any = false;; any = true) {
     const absl::StatusOr<std::vector<Text>> batch = texts.Next(kInputsARequest);
     if (!batch.ok()) return Fail(terminal, batch.status());
+    if (batch->empty() && !any) terminal.err << "heed: no text to answer: the input is empty\n";
     if (batch->empty()) return Finish(terminal, exit_status);
     const absl::StatusOr<Response> response = AnswerBatch(server, *client, *batch, call, terminal);
     if (!response.ok()) return FailCall(terminal, response.status(), *client, call.request.target().model());

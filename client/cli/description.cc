@@ -9,9 +9,9 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "absl/time/time.h"
 #include "client/cli/terminal.h"
 #include "engine/base/status.h"
-#include "google/protobuf/util/time_util.h"
 
 namespace heed::cli {
 namespace {
@@ -212,18 +212,29 @@ std::string DescriptionText(const v1::ServerDescription& server) {
   Line(page, "libraries", server.build().libraries());
   Line(page, "computes with", Cat(server.build().threads(), " threads, ", server.build().isa()));
   if (server.has_started())
-    Line(page, "started", google::protobuf::util::TimeUtil::ToString(server.started()));
+    Line(page, "started",
+         absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", absl::FromUnixSeconds(server.started().seconds()),
+                          absl::UTCTimeZone()));
   Line(page, "features", absl::StrJoin(server.features(), ", "));
   if (server.has_limits()) Allowed(page, server.limits());
   if (!server.models().empty()) page += "\n";
-  for (const v1::ModelSummary& model : server.models()) page += SummaryText(model);
-  return page;
+  return page + SummaryText(server.models());
 }
 
-std::string SummaryText(const v1::ModelSummary& model) {
-  const std::string why = model.has_error() ? Cat("  ", OneLine(model.error().message(), kLongestLine)) : "";
-  return absl::StrFormat("%-20s %-10s %s%s\n", OneLine(model.model()), OneLine(model.version()),
-                         StateName(model.state()), why);
+std::string SummaryText(const google::protobuf::RepeatedPtrField<v1::ModelSummary>& models) {
+  int name = 0, version = 0;  // the columns' widths
+  for (const v1::ModelSummary& model : models) {
+    name = std::max<int>(name, OneLine(model.model()).size());
+    version = std::max<int>(version, OneLine(model.version()).size());
+  }
+  std::string lines;
+  for (const v1::ModelSummary& model : models) {
+    const std::string why =
+        model.has_error() ? Cat("  ", OneLine(model.error().message(), kLongestLine)) : "";
+    absl::StrAppendFormat(&lines, "%-*s  %-*s  %s%s\n", name, OneLine(model.model()), version,
+                          OneLine(model.version()), StateName(model.state()), why);
+  }
+  return lines;
 }
 
 }  // namespace heed::cli

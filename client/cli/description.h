@@ -14,8 +14,8 @@ namespace heed::cli {
 std::string DescriptionText(const v1::ModelDescription& model);
 std::string DescriptionText(const v1::ServerDescription& server);
 
-// A line: name, version, state, why it is FAILED.
-std::string SummaryText(const v1::ModelSummary& model);
+// A line a model: name, version, state, why it is FAILED.
+std::string SummaryText(const google::protobuf::RepeatedPtrField<v1::ModelSummary>& models);
 
 }  // namespace heed::cli
 

@@ -57,6 +57,12 @@ std::string When(const ErrorDetails& details) {
   return details.retry_delay ? Cat("in ", absl::FormatDuration(*details.retry_delay)) : "later";
 }
 
+// Whether it is about which model: there is none such, or the call names none and the server has several.
+bool AsksForModel(const ErrorDetails& details, std::string_view model) {
+  const bool unnamed = model.empty() && (details.field == "target.model" || details.field == "model");
+  return details.reason == "MODEL_NOT_FOUND" || (unnamed && details.reason == "INVALID_VALUE");
+}
+
 // "did you mean 'polarity'? the server has polarity, g2p"; empty if the server does not say.
 std::string OtherModels(const Client& client, std::string_view model) {
   const auto list = client.ListModels({.timeout = kAskForModels});
@@ -91,7 +97,7 @@ int FailCall(Terminal& terminal, const absl::Status& status, const Client& clien
   terminal.err << "heed: " << ErrorText(status) << "\n";
   const ErrorDetails details = DetailsOf(status);
   std::string advice;
-  if (details.reason == "MODEL_NOT_FOUND") advice = OtherModels(client, model);
+  if (AsksForModel(details, model)) advice = OtherModels(client, model);
   if (advice.empty()) advice = Advice(status, model);
   if (!advice.empty()) terminal.err << advice << "\n";
   if (!details.request_id.empty()) terminal.err << "request " << OneLine(details.request_id, 128) << "\n";

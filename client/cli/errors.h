@@ -19,8 +19,8 @@ std::string ErrorText(const absl::Status& status);
 // asked for.
 std::string Advice(const absl::Status& status, std::string_view model = "");
 
-// Says it all on `err`, and gives the exit status. Where there is no such `model`, `client` asks which there
-// are, and the nearest is named.
+// Says it all on `err`, and gives the exit status. Where there is no such `model`, or none is named,
+// `client` asks which there are, and the nearest is told.
 int FailCall(Terminal& terminal, const absl::Status& status, const Client& client,
              std::string_view model = "");
 

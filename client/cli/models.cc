@@ -13,8 +13,9 @@ int Models(Arguments& arguments, Terminal& terminal) {
   if (!client.ok()) return Fail(terminal, client.status());
   const absl::StatusOr<v1::ListModelsResponse> list = client->ListModels(server.Options(terminal));
   if (!list.ok()) return FailCall(terminal, list.status(), *client);
-  for (const v1::ModelSummary& model : list->models())
-    terminal.out << (server.json ? ToJson(model) + "\n" : SummaryText(model));
+  if (!server.json) terminal.out << SummaryText(list->models());
+  for (int i = 0; server.json && i < list->models_size(); ++i)
+    terminal.out << ToJson(list->models(i)) << "\n";
   return Finish(terminal, kDone);
 }
 

@@ -16,7 +16,7 @@ absl::StatusOr<std::unique_ptr<MetricsServer>> MetricsServer::Listen(const std::
         std::vector<std::string>{"listening_ports", address, "num_threads", "1", "request_timeout_ms", "5000",
                                  "max_request_size", "4096"});
   } catch (const std::exception&) {
-    return Invalid("metrics_address is '", address, "', which cannot be listened on");
+    return Invalid("metrics_address is '", address, "', which cannot be listened on: the port may be taken");
   }
   for (const auto& collectable : server->collectables_) server->exposer_->RegisterCollectable(collectable);
   return server;

@@ -210,7 +210,7 @@ absl::Status Server::State::Listen() {
   }
   rpc_server = builder.BuildAndStart();
   if (rpc_server == nullptr || port == 0)
-    return Invalid("address is '", config.address(), "', which cannot be listened on");
+    return Invalid("address is '", config.address(), "', which cannot be listened on: the port may be taken");
   ticks = std::jthread([this](std::stop_token stop) { Tick(stop); });
   probe.emplace(
       probing,

@@ -14,7 +14,7 @@ using testing::HasSubstr;
 // A command with a flag of each kind.
 struct Example {
   bool json = false;
-  int32_t top = 5;
+  int32_t top = 5, longest = 1;
   double temperature = 1;
   uint64_t seed = 0;
   std::optional<double> top_p;
@@ -27,6 +27,7 @@ struct Example {
     Arguments arguments("try", "[flags] TEXT...", "Tries.", std::move(words));
     arguments.Flag("json", &json, "as JSON");
     arguments.Flag("top", &top, "how many", {1, 100});
+    arguments.Flag("longest", &longest, "how long", {1, 1 << 30});
     arguments.Flag("temperature", &temperature, "how hot", {0, 2});
     arguments.Flag("seed", &seed, "of the draw");
     arguments.Flag("top_p", &top_p, "how much", {0, 1});
@@ -101,6 +102,7 @@ TEST(Arguments, AWrongWordIsNamedWithItsLimit) {
       {{"--temperature=nan"}, "--temperature=nan: must be a number of 0 to 2"},
       {{"--temperature=inf"}, "--temperature=inf: must be a number of 0 to 2"},
       {{"--top_p="}, "--top_p=: must be a number of 0 to 1"},
+      {{"--longest=0"}, "--longest=0: must be a whole number of 1 to 1073741824\n"},
       {{"--seed=-1"}, "--seed=-1: must be a whole number\n"},
       {{"--timeout=60"}, "--timeout=60: must be a duration such as 1.5s of at least 0.001"},
       {{"--timeout=0"}, "--timeout=0: must be a duration such as 1.5s of at least 0.001"},

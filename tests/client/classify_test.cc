@@ -54,6 +54,13 @@ TEST(Classify, OneBadInputIsNamedAndTheOthersAreAnswered) {
   EXPECT_EQ(run.err, "heed: standard input:2: INVALID_ARGUMENT: text is empty\n");
 }
 
+TEST(Classify, AnEmptyInputIsTold) {
+  FakeServer server;
+  const Outcome run = RunAt(server, {"classify"}, "");
+  EXPECT_EQ(run.exit, kDone);
+  EXPECT_EQ(run.err, "heed: no text to answer: the input is empty\n");
+}
+
 TEST(Classify, ManyLinesGoInSeveralRequestsAndStayInOrder) {
   FakeServer server;
   std::vector<int> sizes;

@@ -75,5 +75,23 @@ TEST(Advice, NamesTheModelsWhereThereIsNoSuch) {
               EndsWith("`heed models` lists what the server has\n"));
 }
 
+TEST(Advice, NamesTheModelsWhereNoneIsNamed) {
+  FakeServer server;
+  const auto refuse = [](const char* field) {
+    return Refusal(grpc::INVALID_ARGUMENT, "no model is named, and 2 are served",
+                   {.reason = "INVALID_VALUE", .field = field});
+  };
+  server.classify = [&](auto&, auto&, auto&) { return refuse("target.model"); };
+  server.describe_model = [&](auto&, auto&, auto&) { return refuse("model"); };
+  server.list_models = [](auto&, auto&, v1::ListModelsResponse& response) {
+    for (const char* name : {"g2p", "polarity"}) response.add_models()->set_model(name);
+    return grpc::Status::OK;
+  };
+  for (const auto& words : {std::vector<std::string>{"classify", "text"}, {"describe"}}) {
+    EXPECT_EQ(RunAt(server, words).err,
+              "heed: INVALID_VALUE: no model is named, and 2 are served\nthe server has g2p, polarity\n");
+  }
+}
+
 }  // namespace
 }  // namespace heed::cli
