@@ -1,13 +1,14 @@
-"""`heed serve` as a process supervisor meets it: the program itself, told to stop while it loads a large model.
+"""`heed serve` as whoever starts it meets it: told to stop while it loads a large model; given a port that is taken.
 
-The model is made here: a decoder of 4 GB of zeros, whose weights file is a hole and takes no disk. It is loaded after a small
-one, so that the lines of the log say when to send the signal.
+The large model is made here: a decoder of 4 GB of zeros, whose weights file is a hole and takes no disk. It is loaded
+after a small one, so that the lines of the log say when to send the signal.
 """
 import json
 import math
 import pathlib
 import shutil
 import signal
+import socket
 import struct
 import subprocess
 import tempfile
@@ -53,10 +54,14 @@ def write_large(folder):
     write_hole(folder / "model.safetensors")
 
 
+def build():
+    subprocess.run(["./dev", "build", "release", "heed"], cwd=ROOT, check=True)
+
+
 class Loading(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        subprocess.run(["./dev", "build", "release", "heed"], cwd=ROOT, check=True)
+        build()
         cls.world = pathlib.Path(tempfile.mkdtemp())
         cls.addClassCleanup(shutil.rmtree, cls.world)
         shutil.copytree(ROOT / "models/polarity", cls.world / "models/a-small-one")
@@ -89,6 +94,21 @@ class Loading(unittest.TestCase):
                     self.assertIn('"event":"stopped","while":"loading"', log)
                     self.assertNotIn("the-large-one", log)  # neither loaded nor failed
                     self.assertNotIn("listening on", out)
+
+
+class Ports(unittest.TestCase):
+    def test_one_that_is_taken_is_named_and_the_server_ends(self):
+        build()
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            port = taken.getsockname()[1]
+            for flag, other in (("address", "metrics_address"), ("metrics_address", "address")):
+                with self.subTest(flag):
+                    done = subprocess.run([ROOT / "build/release/heed", "serve", f"--models={ROOT / 'models'}",
+                                           f"--{flag}=127.0.0.1:{port}", f"--{other}=127.0.0.1:0"],
+                                          stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+                    self.assertEqual((done.returncode, done.stdout), (1, ""))
+                    self.assertIn(f"heed: {flag} is '127.0.0.1:{port}', which cannot be listened on: "
+                                  "the port may be taken\n", done.stderr)
 
 
 if __name__ == "__main__":
