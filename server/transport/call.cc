@@ -21,6 +21,7 @@ Call::Call(Edge* edge, const Method& method, grpc::CallbackServerContext* contex
 void Call::Begin() {
   self_ = shared_from_this();
   absl::Status status = edge_->Enter(method_);
+  if (status.ok() && grpc_call_failed_before_recv_message(context_->c_call())) status = WhyGone();
   if (status.ok()) status = id_.status;
   if (!status.ok()) return End(status);
   Do([this] {

@@ -248,6 +248,23 @@ TEST(Call, TellsHowLongItTookAndWhichItWas) {
   EXPECT_EQ(first.id, "mine:1");
 }
 
+TEST(Call, WhoGoesBeforeItsRequestHasComeIsCancelled) {
+  for (const char* path : {"/heed.v1.Models/ListModels", "/heed.v1.Inference/Generate"}) {
+    std::atomic<int> opened = 0;
+    Place place([&](auto) { ++opened; }, {.open = [&] {
+                  ++opened;
+                  return absl::OkStatus();
+                }});
+    RawClient client(place.port());
+    client.Hello();
+    client.Call(path);
+    client.Ping();
+    client.Reset();
+    EXPECT_EQ(ReasonOf(place.First().status), ErrorReason::kClientCancelled) << place.First().status;
+    EXPECT_EQ(opened, 0) << path;
+  }
+}
+
 // The client's windows are 64 KiB and never grow.
 void ExpectCutOff(Place& place, const std::string& path, std::future<void> writing) {
   RawClient client(place.port());

@@ -83,6 +83,17 @@ class RawClient {
     Message(bytes, static_cast<uint32_t>(bytes.size()));
   }
 
+  // Takes the call back.
+  void Reset() { Frame(kReset, 0, 1, std::string("\0\0\0\x08", 4)); }
+
+  // Until the server has seen all that was sent.
+  void Ping() {
+    constexpr std::string_view kPayload = "seen it?";
+    Frame(kPing, 0, 0, kPayload);
+    while (read_.find(kPayload) == std::string::npos && Read()) {
+    }
+  }
+
   // The call's status, as the first trailers of a connection spell it; -1 if the connection ends without.
   int Status() {
     while (true) {
@@ -105,7 +116,7 @@ class RawClient {
   const std::string& last_read() const { return read_; }
 
  private:
-  static constexpr char kData = 0, kHeaders = 1, kSettings = 4, kWindowUpdate = 8;
+  static constexpr char kData = 0, kHeaders = 1, kReset = 3, kSettings = 4, kPing = 6, kWindowUpdate = 8;
   static constexpr char kEndStream = 1, kEndHeaders = 4;
   static constexpr size_t kMaxFrame = 16384, kKept = 1 << 16;
 
