@@ -33,6 +33,7 @@ constexpr Remedy kRemedies[] = {
      "`heed models` lists what the server has; without --version it takes the one that is served"},
     {"SERVICE_NOT_FOUND", "`heed models` lists what the server has"},
     {"MODEL_FAILED", "`heed models` shows why; the others answer"},
+    {"NO_TOKEN_LEFT", "the text may end sooner with a smaller --min-tokens"},
     {"TOO_FEW_RESULTS", "ask for fewer --results, or look with more --beams"},
     {"MODEL_LOADING",
      "it is being loaded: try again {when}; `heed health --model={model}` says when it is ready"},

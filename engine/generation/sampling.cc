@@ -121,12 +121,17 @@ void MinP(Candidates& candidates, double share) {
   std::erase_if(candidates, [&](const Candidate& c) { return c.p < share * largest; });
 }
 
-absl::Status NoTokenLeft() { return absl::FailedPreconditionError("sampling: no token is left"); }
+// Only end tokens are ever removed, and only while the text is too short.
+absl::Status NoTokenLeft(const SamplingOptions& options) {
+  return absl::FailedPreconditionError(
+      Cat("min_tokens is ", options.min_tokens,
+          ", and before that the model gives end tokens only: ask for fewer"));
+}
 
 // What is left of penalised logits, with its shares. Temperature is above 0.
 absl::StatusOr<Candidates> Distribution(std::vector<double> x, const SamplingOptions& options) {
   const double largest = *std::max_element(x.begin(), x.end());
-  if (largest == -kInfinity) return NoTokenLeft();
+  if (largest == -kInfinity) return NoTokenLeft(options);
   for (double& number : x) number = (number - largest) / options.temperature;
   const bool some = options.top_k > 0 && options.top_k < std::ssize(x);
   const double least = some ? KthLargest(x, options.top_k) : -kInfinity;
@@ -152,9 +157,11 @@ int32_t Draw(const Candidates& candidates, double uniform) {
   return std::find_if(candidates.rbegin(), candidates.rend(), [](const Candidate& c) { return c.p > 0; })->id;
 }
 
-// Whatever was removed may be -infinity; nothing else may be.
+// Whatever the model has removed may be -infinity, but not all; nothing else may be.
 absl::Status CheckLogits(std::span<const float> logits) {
   if (AllFinite(logits.data(), std::ssize(logits))) return absl::OkStatus();
+  if (std::ranges::all_of(logits, [](float logit) { return logit == -kInfinity; }))
+    return absl::InternalError("the model gave logit -inf for every token");
   for (size_t i = 0; i < logits.size(); ++i) {
     if (logits[i] < kInfinity) continue;
     return absl::InternalError(Cat("the model gave logit ", logits[i], " for token ", i));
@@ -274,12 +281,11 @@ bool Sampler::Penalises() const {
 absl::StatusOr<int32_t> Sampler::Greedy(std::span<const float> logits) const {
   if (!Penalises()) {
     const auto best = static_cast<int32_t>(ArgMax(logits.data(), std::ssize(logits)));
-    if (logits[best] == -kInfinity) return NoTokenLeft();
     return best;
   }
   const std::vector<double> x = Penalised(logits);
   const auto best = std::max_element(x.begin(), x.end());
-  if (*best == -kInfinity) return NoTokenLeft();
+  if (*best == -kInfinity) return NoTokenLeft(options_);
   return static_cast<int32_t>(best - x.begin());
 }
 

@@ -60,8 +60,8 @@ class Sampler {
   Sampler(SamplingOptions options, std::vector<int32_t> eos_token_ids, std::span<const int32_t> prompt,
           uint64_t stream);
 
-  // Chooses the next token and remembers it. INTERNAL if a logit is NaN or +inf; FAILED_PRECONDITION if no
-  // token is left.
+  // Chooses the next token and remembers it. INTERNAL if a logit is NaN or +inf, or all are -inf;
+  // FAILED_PRECONDITION if min_tokens leaves no token.
   absl::StatusOr<TokenChoice> Next(std::span<const float> logits);
 
   // The probabilities that Next would draw from, in double: what golden cases hold. Removed tokens have

@@ -16,6 +16,12 @@ namespace {
 
 using Reason = Finished::Reason;
 
+// Why a sampler has chosen none.
+absl::Status NoChoice(const absl::Status& why) {
+  if (absl::IsInternal(why)) return Error(ErrorReason::kOutputNotFinite, why.message());
+  return AtField(Error(ErrorReason::kNoTokenLeft, why.message()), "stopping.min_tokens");
+}
+
 // One of the texts that continue the prompt.
 class Sample {
  public:
@@ -32,9 +38,7 @@ class Sample {
   void Choose(std::span<const float> logits) {
     absl::StatusOr<TokenChoice> choice = sampler_.Next(logits);
     if (!choice.ok()) {
-      error_ = absl::IsInternal(choice.status())
-                   ? Error(ErrorReason::kOutputNotFinite, choice.status().message())
-                   : choice.status();
+      error_ = NoChoice(choice.status());
       return;
     }
     latest_ = choice->token;

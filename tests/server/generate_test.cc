@@ -12,6 +12,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "server/error.h"
 #include "server/scheduler.h"
 #include "tests/server/fakes.h"
 
@@ -338,6 +339,26 @@ TEST_F(GenerateTest, CancelledItTellsEverySampleThatIsNotOver) {
   EXPECT_EQ(reads_.size(), 8);
   EXPECT_GT(over, 0);
   EXPECT_LT(over, 8);
+}
+
+TEST_F(GenerateTest, ThatMustBeLongerThanTheModelHasToSayTellsWhatToChange) {
+  model_.head = [](const auto&) {
+    std::vector<float> logits(27, -std::numeric_limits<float>::infinity());
+    logits[kEnd] = 0;
+    return logits;
+  };
+  for (double temperature : {0.0, 1.0}) {
+    GenerateOptions options = Greedy();
+    options.sampling.temperature = temperature;
+    options.sampling.min_tokens = 2;
+    const Read read = Run("a", options);
+    ASSERT_TRUE(read.error);
+    EXPECT_EQ(ReasonOf(*read.error), ErrorReason::kNoTokenLeft);
+    EXPECT_EQ(FieldOf(*read.error), "stopping.min_tokens");
+    EXPECT_THAT(std::string(read.error->message()), HasSubstr("min_tokens is 2"));
+    options.sampling.min_tokens = 0;
+    EXPECT_TRUE(Run("a", options).finished);
+  }
 }
 
 TEST_F(GenerateTest, WithoutATokenizerThereAreTokensAndNoText) {

@@ -240,10 +240,12 @@ TEST(Sampler, RefusesRowsThatAreNoDistribution) {
     EXPECT_EQ(sampler.Next(std::vector<float>{-kInf, 1, kInf}).status(),
               absl::InternalError("the model gave logit inf for token 2"));
     EXPECT_EQ(sampler.Next(std::vector<float>{-kInf, -kInf}).status(),
-              absl::FailedPreconditionError("sampling: no token is left"));
+              absl::InternalError("the model gave logit -inf for every token"));
     EXPECT_TRUE(sampler.generated().empty());
     Sampler ended({.min_tokens = 1, .temperature = temperature}, {0, 1}, {}, 0);
-    EXPECT_TRUE(absl::IsFailedPrecondition(ended.Next(std::vector<float>{1, 2}).status()));
+    EXPECT_EQ(ended.Next(std::vector<float>{1, 2}).status(),
+              absl::FailedPreconditionError(
+                  "min_tokens is 1, and before that the model gives end tokens only: ask for fewer"));
   }
 }
 
