@@ -18,13 +18,14 @@ void InputJobs::Start() { SubmitMore(); }
 
 void InputJobs::SubmitMore() {
   while (const std::optional<int> i = TakeNext()) {
-    const absl::Status status = Submit(*i);
+    absl::Status status;
+    if (absl::Status thrown = edge().Try([&] { status = Submit(*i); }); !thrown.ok()) status = thrown;
     if (status.ok()) continue;
     if (ReasonOf(status) == ErrorReason::kQueueFull) {
       if (PutBack(*i)) return;
       Stop(status);
     }
-    Refused(*i, status);
+    (void)edge().Try([&] { Refused(*i, status); });
     Ended(*i);
   }
 }
@@ -44,7 +45,7 @@ absl::Status InputJobs::Submit(int i) {
   if (terms_.model->scheduler->full()) return Full();  // before the work of making a job
   ASSIGN_OR_RETURN(std::shared_ptr<Job> job, MadeOnce(i));
   RETURN_IF_ERROR(MayGoOn());  // who stops this from here on sees the job
-  const absl::Status status = terms_.model->scheduler->Submit(std::move(job), /*final=*/false);
+  const absl::Status status = terms_.model->scheduler->Submit(std::move(job));
   return absl::IsResourceExhausted(status) ? Full() : status;
 }
 

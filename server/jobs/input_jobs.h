@@ -41,7 +41,7 @@ class InputJobs : public std::enable_shared_from_this<InputJobs> {
 
  protected:
   // The i-th input's job, which calls Ended(i) when it has. Called in order, once for each, one at a time;
-  // never after the deadline or Stop().
+  // never after the deadline or Stop(). What it throws refuses the input.
   virtual absl::StatusOr<std::shared_ptr<Job>> Make(int i) = 0;
   // The i-th input has no job: it could not be made, or was not taken.
   virtual void Refused(int i, const absl::Status& status) = 0;

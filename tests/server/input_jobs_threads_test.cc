@@ -7,7 +7,9 @@
 #include <functional>
 #include <future>
 #include <memory>
+#include <new>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <utility>
@@ -114,7 +116,8 @@ class InputJobsThreadsTest : public testing::Test {
     };
     ASSERT_TRUE(registry_->Load(0, load).ok());
     model_ = *registry_->Find("m", "");
-    edge_ = std::make_unique<Edge>(&Clock::Real(), EdgeOptions{});
+    edge_ = std::make_unique<Edge>(&Clock::Real(), EdgeOptions{},
+                                   EdgeEvents{.failed = [this](auto) { ++failed_; }});
   }
 
   std::shared_ptr<Request> New(int inputs, Time deadline = kNever) {
@@ -165,6 +168,7 @@ class InputJobsThreadsTest : public testing::Test {
   }
 
   AnswerMemory memory_{1'000, 1'000};
+  std::atomic<int> failed_{0};  // what has thrown
   std::atomic<bool> closed_{false}, reached_{false};
   std::promise<void> open_;
   const std::shared_future<void> opened_{open_.get_future()};
@@ -193,6 +197,21 @@ TEST_F(InputJobsThreadsTest, ThatCannotBeMadeDoNotHoldUpTheOthers) {
   const auto ends = Go(request)->Ends();
   for (int i = 0; i < 100; ++i)
     EXPECT_EQ(ends[i], i % 3 == 0 ? absl::StatusCode::kInvalidArgument : absl::StatusCode::kOk) << i;
+}
+
+// Half the queue is made at once, on the way into the model, and the rest as others end.
+TEST_F(InputJobsThreadsTest, WhoseMakingThrowsAreRefusedAlone) {
+  Start(/*max_queued=*/4);
+  auto request = New(20);
+  request->on_make = [](int i) {
+    if (i % 5 == 4) throw std::runtime_error("broken");
+    if (i == 0) throw std::bad_alloc();
+  };
+  const auto ends = Go(request)->Ends();
+  for (int i = 1; i < 20; ++i)
+    EXPECT_EQ(ends[i], i % 5 == 4 ? absl::StatusCode::kInternal : absl::StatusCode::kOk) << i;
+  EXPECT_EQ(ends[0], absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(failed_, 5);
 }
 
 TEST_F(InputJobsThreadsTest, NoneOfWhichCanBeMadeEndTheRequest) {
