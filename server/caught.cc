@@ -8,7 +8,7 @@
 namespace heed {
 namespace {
 
-void Tell(std::string_view what, const std::function<void(std::string_view what)>& failed) {
+void Tell(std::string_view what, const Failed& failed) {
   try {
     if (failed) failed(what);
   } catch (...) {  // nobody is left to be told
@@ -17,20 +17,18 @@ void Tell(std::string_view what, const std::function<void(std::string_view what)
 
 }  // namespace
 
-absl::Status Caught(absl::FunctionRef<void()> body,
-                    const std::function<void(std::string_view what)>& failed) {
+absl::Status Caught(std::string_view sentence, absl::FunctionRef<absl::Status()> body, const Failed& failed) {
   try {
-    body();
-    return absl::OkStatus();
-  } catch (const std::bad_alloc& e) {
-    Tell(e.what(), failed);
-    return Error(ErrorReason::kOutOfMemory, "the server has no memory left for this call");
+    return body();
+  } catch (const std::bad_alloc&) {
+    Tell("out of memory", failed);
+    return Error(ErrorReason::kOutOfMemory, sentence, ": no memory is left");
   } catch (const std::exception& e) {
     Tell(e.what(), failed);
   } catch (...) {
     Tell("an unknown exception", failed);
   }
-  return Error(ErrorReason::kModelError, "the server has failed on this call");
+  return Error(ErrorReason::kModelError, sentence);
 }
 
 }  // namespace heed

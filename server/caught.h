@@ -11,9 +11,13 @@
 
 namespace heed {
 
-// Runs `body`. What it throws is told to `failed`, if there is one, and becomes the status:
-// RESOURCE_EXHAUSTED for want of memory, else INTERNAL. Throws nothing itself, whatever `failed` does.
-absl::Status Caught(absl::FunctionRef<void()> body, const std::function<void(std::string_view what)>& failed);
+// Called with what an exception said, which is for us to read, not for clients.
+using Failed = std::function<void(std::string_view what)>;
+
+// What `body` returns. What it throws is told to `failed`, if there is one, and becomes a status with this
+// sentence: OUT_OF_MEMORY for want of memory, else MODEL_ERROR. Throws nothing itself, whatever `failed`
+// does.
+absl::Status Caught(std::string_view sentence, absl::FunctionRef<absl::Status()> body, const Failed& failed);
 
 }  // namespace heed
 

@@ -3,7 +3,6 @@
 #include <utility>
 #include <vector>
 
-#include "server/caught.h"
 #include "server/error.h"
 
 namespace heed {
@@ -57,7 +56,13 @@ void Edge::Leave(const Method& method, const absl::Status& status, Duration took
   if (--(method.health ? asking_ : inside_) == 0) left_.notify_all();
 }
 
-absl::Status Edge::Try(absl::FunctionRef<void()> body) const { return Caught(body, events_.failed); }
+absl::Status Edge::Try(absl::FunctionRef<void()> body) const {
+  const auto done = [&] {
+    body();
+    return absl::OkStatus();
+  };
+  return Caught("the server has failed on this call", done, events_.failed);
+}
 
 void Edge::Close() {
   std::lock_guard lock(mutex_);

@@ -14,6 +14,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
+#include "server/caught.h"
 #include "server/clock.h"
 #include "server/workers.h"
 
@@ -52,8 +53,7 @@ struct EdgeEvents {
   std::function<void(const Method& method, const absl::Status& status, Duration took,
                      std::string_view request_id)>
       handled;
-  // Something done for a call has thrown; what it said, for logs.
-  std::function<void(std::string_view what)> failed;
+  Failed failed;  // something done for a call has thrown
 };
 
 // Thread-safe. What its threads were given has run when it goes, and nobody gives them more: the calls and

@@ -1,9 +1,7 @@
 #include "server/registry.h"
 
 #include <algorithm>
-#include <exception>
 #include <future>
-#include <new>
 #include <sstream>
 #include <stop_token>
 #include <thread>
@@ -14,6 +12,7 @@
 #include "absl/strings/ascii.h"
 #include "engine/base/file.h"
 #include "engine/weights/weights.h"
+#include "server/caught.h"
 #include "server/error.h"
 
 namespace heed {
@@ -54,16 +53,15 @@ absl::Status CheckVocabulary(const LoadedModel& loaded) {
 
 using MadeModel = absl::StatusOr<std::unique_ptr<const ServedModel>>;
 
-MadeModel Caught(absl::FunctionRef<MadeModel()> make) {
-  try {
-    return make();
-  } catch (const std::bad_alloc&) {
-    return absl::ResourceExhaustedError("the server has no memory left for this model");
-  } catch (const std::exception& e) {
-    return absl::InternalError(Cat("loading has failed: ", e.what()));
-  } catch (...) {
-    return absl::InternalError("loading has failed with an unknown exception");
-  }
+// What a maker throws is for whoever runs the server, and so are these errors.
+MadeModel CaughtBy(absl::FunctionRef<MadeModel()> make) {
+  MadeModel made = absl::UnknownError("");
+  std::string said;
+  const absl::Status thrown = Caught(
+      "loading has failed", [&] { return made = make(), absl::OkStatus(); },
+      [&](std::string_view what) { said = what; });
+  if (thrown.ok()) return made;
+  return absl::Status(thrown.code(), Cat(thrown.message(), ": ", said));
 }
 
 // Of a name that may be left out.
@@ -102,7 +100,7 @@ Registry::Registry(std::vector<ModelSpec> specs, Turns* turns, const Clock* cloc
 }
 
 absl::Status Registry::Load(size_t i, const ModelLoader& load) {
-  auto model = Caught([&] { return Make(entries_[i].spec, load); });
+  auto model = CaughtBy([&] { return Make(entries_[i].spec, load); });
   std::lock_guard lock(mutex_);
   Entry& entry = entries_[i];
   entry.since = clock_->Now();

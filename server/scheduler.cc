@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <exception>
-#include <new>
 #include <tuple>
 #include <utility>
 
@@ -85,14 +83,9 @@ Scheduler::~Scheduler() {
   if (!own_thread_) Step();
 }
 
-absl::Status Scheduler::Submit(std::shared_ptr<Job> job, bool final) {
+absl::Status Scheduler::Submit(std::shared_ptr<Job> job) {
   std::unique_lock lock(mutex_);
-  if (std::optional<Refusal> refusal = Refuses(job->terms())) {
-    lock.unlock();
-    const bool counts = final || !absl::IsResourceExhausted(refusal->status);
-    if (counts && events_.refused) events_.refused(refusal->reason);
-    return refusal->status;
-  }
+  RETURN_IF_ERROR(MayEnter(job->terms()));
   job->times_.submitted = clock_->Now();
   job->WakeBy(wakeup_);
   auto entry = std::make_unique<Entry>();
@@ -106,17 +99,16 @@ absl::Status Scheduler::Submit(std::shared_ptr<Job> job, bool final) {
   return absl::OkStatus();
 }
 
-std::optional<Scheduler::Refusal> Scheduler::Refuses(const JobTerms& terms) const {
-  if (draining_) return Refusal{"stopping", Error(ErrorReason::kServerStopping, "the server is stopping")};
+absl::Status Scheduler::MayEnter(const JobTerms& terms) const {
+  if (draining_) return Error(ErrorReason::kServerStopping, "the server is stopping");
   if (const int64_t bytes = terms.bytes + WorkspaceBytes(terms); bytes > options_.state_bytes) {
-    return Refusal{"too_large", Error(ErrorReason::kStateTooLarge, "the input and its output need ", bytes,
-                                      " bytes of memory, the server has ", options_.state_bytes)};
+    return Error(ErrorReason::kStateTooLarge, "the input and its output need ", bytes,
+                 " bytes of memory, the server has ", options_.state_bytes);
   }
   if (full()) {
-    return Refusal{"queue_full", Error(ErrorReason::kQueueFull,
-                                       "the queue is full: ", options_.max_queued_jobs, " inputs wait")};
+    return Error(ErrorReason::kQueueFull, "the queue is full: ", options_.max_queued_jobs, " inputs wait");
   }
-  return std::nullopt;
+  return absl::OkStatus();
 }
 
 int64_t Scheduler::WorkspaceBytes(int64_t rows, int64_t source) const {
@@ -137,21 +129,8 @@ void Scheduler::Drain(Time until) {
   if (own_thread_) idle_.wait(lock, [this] { return Idle(); });
 }
 
-absl::Status Scheduler::Caught(absl::FunctionRef<absl::Status()> body) const {
-  const auto tell = [this](std::string_view what) {
-    if (events_.failed) events_.failed(what);
-  };
-  try {
-    return body();
-  } catch (const std::bad_alloc&) {
-    tell("out of memory");
-    return Error(ErrorReason::kOutOfMemory, "the server has no memory left for this input");
-  } catch (const std::exception& e) {
-    tell(e.what());
-  } catch (...) {
-    tell("an unknown exception");
-  }
-  return Error(ErrorReason::kModelError, "the model failed on the batch with this input");
+absl::Status Scheduler::Try(absl::FunctionRef<absl::Status()> body) const {
+  return Caught("the model failed on the batch with this input", body, events_.failed);
 }
 
 Duration Scheduler::expected_wait() const {
@@ -162,7 +141,7 @@ Duration Scheduler::expected_wait() const {
 void Scheduler::Loop() {
   while (!Idle()) {
     bool did = false;
-    const absl::Status status = Caught([&] {
+    const absl::Status status = Try([&] {
       did = Step();
       return absl::OkStatus();
     });
@@ -250,7 +229,7 @@ absl::Status Scheduler::Verdict(const Entry& entry, Time now) const {
 
 void Scheduler::End(Entry& entry, const absl::Status& status) {
   if (events_.deadline_missed && absl::IsDeadlineExceeded(status)) events_.deadline_missed(entry.stage());
-  Caught([&] {
+  Try([&] {
     entry.job->End(status);
     return absl::OkStatus();
   }).IgnoreError();  // it is counted; nobody is left to tell
@@ -364,7 +343,7 @@ void Scheduler::AddPrompts(int64_t left, Batch* batch) {
 
 int64_t Scheduler::Add(Entry& entry, int64_t rows, Batch* batch) {
   const size_t first = batch->works.size();
-  const absl::Status status = Caught([&] {
+  const absl::Status status = Try([&] {
     entry.job->Next(rows, &batch->works);
     return absl::OkStatus();
   });
@@ -395,7 +374,7 @@ int64_t Scheduler::Add(Entry& entry, int64_t rows, Batch* batch) {
 // ----------------------------------------------------------------------------------------- the step
 
 void Scheduler::Run(Batch* batch) {
-  batch->failure = Caught([&] {
+  batch->failure = Try([&] {
     turns_->Enter(seat_);
     const std::unique_ptr<Pass> pass = model_->Begin(&batch->works);
     while (turns_->Advance(*pass, seat_)) {
@@ -429,7 +408,7 @@ void Scheduler::Settle(Batch* batch) {
     if (entry->prompt) times.prompted = now;
     bool finished = false;
     absl::Status status = entry->verdict.ok() ? batch->failure : entry->verdict;
-    if (status.ok()) status = Caught([&] { return Take(*entry->job, &finished); });
+    if (status.ok()) status = Try([&] { return Take(*entry->job, &finished); });
     CountMade(*entry, now);
     if (finished || !status.ok()) End(*entry, status);
     entry->works = 0;

@@ -33,6 +33,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "engine/models/model.h"
+#include "server/caught.h"
 #include "server/clock.h"
 #include "server/job.h"
 #include "server/turns.h"
@@ -53,8 +54,7 @@ struct SchedulerOptions {
   Duration max_pause = std::chrono::seconds(30);  // of a job; then it is cancelled: its reader has stalled
 };
 
-// What the scheduler counts while it happens, for metrics. Called from its thread but for `refused`, which
-// Submit() calls; must be quick.
+// What the scheduler counts while it happens, for metrics. Called from its thread; must be quick.
 struct SchedulerEvents {
   std::function<void(int64_t jobs, int64_t rows, int64_t prompt_rows)> step;  // a batch was formed
   std::function<void(Duration queued)> admitted;
@@ -62,9 +62,8 @@ struct SchedulerEvents {
   // A job made tokens in a step: its first, so long after its submission, or more, so long after those
   // before. Several at once are those of its samples.
   std::function<void(int64_t tokens, Duration since, bool first)> made;
-  std::function<void(std::string_view reason)> refused;         // "queue_full", "too_large", "stopping"
   std::function<void(std::string_view stage)> deadline_missed;  // "queue", "prefill", "decode"
-  std::function<void(std::string_view what)> failed;            // what an exception said, for logs
+  Failed failed;                                                // a pass, or a job's step, has thrown
 };
 
 // Submit(), Drain() and the numbers may be called from any thread.
@@ -80,10 +79,9 @@ class Scheduler {
 
   // Never blocks. RESOURCE_EXHAUSTED when the queue is full (expected_wait() is the hint), INVALID_ARGUMENT
   // when the job could never fit, UNAVAILABLE when draining: then the job was not taken, End() is not called,
-  // the caller answers. A refusal is counted, but that of a full queue only if it is final: a caller that may
-  // submit the input again counts it once it gives up.
-  absl::Status Submit(std::shared_ptr<Job> job, bool final = true);
-  // Submit() would now refuse any job for it: to be asked before the work of making one. Counts nothing.
+  // the caller answers.
+  absl::Status Submit(std::shared_ptr<Job> job);
+  // Submit() would now refuse any job for it: to be asked before the work of making one.
   bool full() const { return queued_ >= options_.max_queued_jobs; }
 
   // No new jobs; those queued and running finish, and what is left at `until` ends with UNAVAILABLE. Returns
@@ -104,14 +102,10 @@ class Scheduler {
   struct Entry;  // a job from Submit() to its end
   struct Batch;  // a step's jobs and their works
   using Entries = std::vector<std::unique_ptr<Entry>>;
-  struct Refusal {
-    std::string_view reason;
-    absl::Status status;
-  };
 
-  std::optional<Refusal> Refuses(const JobTerms& terms) const;  // mutex_ is held
-  int64_t WorkspaceBytes(int64_t rows, int64_t source) const;   // of a pass
-  int64_t WorkspaceBytes(const JobTerms& terms) const;          // of the longest pass with one job alone
+  absl::Status MayEnter(const JobTerms& terms) const;          // mutex_ is held
+  int64_t WorkspaceBytes(int64_t rows, int64_t source) const;  // of a pass
+  int64_t WorkspaceBytes(const JobTerms& terms) const;         // of the longest pass with one job alone
 
   // All below is for the scheduler's thread.
   void Loop();
@@ -124,8 +118,7 @@ class Scheduler {
   void End(Entry& entry, const absl::Status& status);
   void Forget();  // those that have ended
 
-  // The one place where exceptions become statuses. What they say is for us to read, not for clients.
-  absl::Status Caught(absl::FunctionRef<absl::Status()> body) const;
+  absl::Status Try(absl::FunctionRef<absl::Status()> body) const;  // what it throws is told, and the status
 
   bool AwaitsCompany(Time now) const;
   void Form(Time now, Batch* batch);

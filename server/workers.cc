@@ -2,12 +2,9 @@
 
 #include <utility>
 
-#include "server/caught.h"
-
 namespace heed {
 
-Workers::Workers(int threads, std::function<void(std::string_view what)> failed)
-    : failed_(std::move(failed)) {
+Workers::Workers(int threads, Failed failed) : failed_(std::move(failed)) {
   for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { Loop(); });
 }
 
@@ -31,7 +28,7 @@ void Workers::Loop() {
     std::function<void()> task = std::move(tasks_.front());
     tasks_.pop_front();
     lock.unlock();
-    (void)Caught(task, failed_);
+    (void)Caught("a task has failed", [&] { return task(), absl::OkStatus(); }, failed_);
     task = nullptr;  // what it holds ends outside the lock
     lock.lock();
   }

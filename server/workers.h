@@ -7,9 +7,10 @@
 #include <deque>
 #include <functional>
 #include <mutex>
-#include <string_view>
 #include <thread>
 #include <vector>
+
+#include "server/caught.h"
 
 namespace heed {
 
@@ -17,7 +18,7 @@ namespace heed {
 class Workers {
  public:
   // `failed` is told what a task has thrown, if it is given: the thread goes on with the next one.
-  explicit Workers(int threads, std::function<void(std::string_view what)> failed = nullptr);
+  explicit Workers(int threads, Failed failed = nullptr);
   ~Workers();  // when all that was given has run
 
   // Never blocks. Tasks start in the order given. How many may wait is bounded by those who give them (Edge).
@@ -26,7 +27,7 @@ class Workers {
  private:
   void Loop();
 
-  const std::function<void(std::string_view what)> failed_;
+  const Failed failed_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::function<void()>> tasks_;  // guarded by mutex_

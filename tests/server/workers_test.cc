@@ -68,16 +68,32 @@ TEST(Workers, RunWhatTheirLastTasksGive) {
   EXPECT_EQ(ran, 2);
 }
 
-TEST(Caught, WhatIsThrownBecomesAStatus) {
-  EXPECT_TRUE(Caught([] {}, nullptr).ok());
-  EXPECT_EQ(ReasonOf(Caught([] { throw std::bad_alloc(); }, nullptr)), ErrorReason::kOutOfMemory);
-  EXPECT_EQ(ReasonOf(Caught([] { throw std::runtime_error("x"); }, nullptr)), ErrorReason::kModelError);
-  EXPECT_EQ(ReasonOf(Caught([] { throw 7; }, nullptr)), ErrorReason::kModelError);
+// What becomes of what `body` returns or throws.
+template <typename Body>
+absl::Status Outcome(Body body) {
+  return Caught("it has failed", body, /*failed=*/nullptr);
+}
+
+TEST(Caught, WhatIsReturnedStays) {
+  EXPECT_TRUE(Outcome([] { return absl::OkStatus(); }).ok());
+  EXPECT_EQ(Outcome([] { return absl::NotFoundError("none"); }), absl::NotFoundError("none"));
+}
+
+TEST(Caught, WhatIsThrownBecomesAStatusWithTheSentence) {
+  const absl::Status memory = Outcome([]() -> absl::Status { throw std::bad_alloc(); });
+  EXPECT_EQ(ReasonOf(memory), ErrorReason::kOutOfMemory);
+  EXPECT_EQ(memory.message(), "it has failed: no memory is left");
+  for (const absl::Status& status : {Outcome([]() -> absl::Status { throw std::runtime_error("secret"); }),
+                                     Outcome([]() -> absl::Status { throw 7; })}) {
+    EXPECT_EQ(ReasonOf(status), ErrorReason::kModelError);
+    EXPECT_EQ(status.message(), "it has failed");
+  }
 }
 
 TEST(Caught, IsNotHurtByWhoIsTold) {
-  auto throwing = [](std::string_view) { throw std::runtime_error("no log"); };
-  EXPECT_FALSE(Caught([] { throw std::bad_alloc(); }, throwing).ok());
+  const auto throws = []() -> absl::Status { throw std::bad_alloc(); };
+  const auto throwing = [](std::string_view) { throw std::runtime_error("no log"); };
+  EXPECT_FALSE(Caught("it has failed", throws, throwing).ok());
 }
 
 }  // namespace
