@@ -38,8 +38,9 @@ absl::Status Edge::Admit(const Method& method) {
   if (method.health) return absl::OkStatus();
   if (closed_) return Error(ErrorReason::kServerStopping, "the server is stopping");
   if (inside_ <= options_.requests) return absl::OkStatus();
-  return RetryAfter(Error(ErrorReason::kTooManyRequests, "the server answers ", options_.requests,
-                          " requests at a time, no more"),
+  return RetryAfter(Beyond(Error(ErrorReason::kTooManyRequests, "the server answers ", options_.requests,
+                                 " requests at a time, no more"),
+                           inside_, options_.requests),
                     kCrowded);
 }
 

@@ -13,6 +13,7 @@ namespace {
 constexpr char kReasonPayload[] = "heed.reason";
 constexpr char kFieldPayload[] = "heed.field";
 constexpr char kRetryPayload[] = "heed.retry_milliseconds";
+constexpr std::string_view kFactPayloads = "heed.fact.";
 
 struct Entry {
   ErrorReason reason;
@@ -93,6 +94,25 @@ std::optional<Duration> RetryDelayOf(const absl::Status& status) {
   int64_t milliseconds = 0;
   if (!payload || !absl::SimpleAtoi(std::string(*payload), &milliseconds)) return std::nullopt;
   return std::chrono::milliseconds(milliseconds);
+}
+
+absl::Status About(absl::Status status, std::string_view word, std::string_view value) {
+  const std::string payload = Cat(kFactPayloads, word);
+  if (!status.ok() && !status.GetPayload(payload)) status.SetPayload(payload, Text(value));
+  return status;
+}
+
+absl::Status Beyond(absl::Status status, int64_t value, int64_t limit) {
+  return About(About(std::move(status), "value", std::to_string(value)), "limit", std::to_string(limit));
+}
+
+std::map<std::string, std::string> FactsOf(const absl::Status& status) {
+  std::map<std::string, std::string> facts;
+  status.ForEachPayload([&](absl::string_view payload, const absl::Cord& value) {
+    const std::string name(payload);
+    if (name.starts_with(kFactPayloads)) facts.emplace(name.substr(kFactPayloads.size()), value);
+  });
+  return facts;
 }
 
 bool MoreActionable(const absl::Status& a, const absl::Status& b) { return Finality(a) < Finality(b); }

@@ -6,6 +6,8 @@
 #ifndef HEED_SERVER_ERROR_H_
 #define HEED_SERVER_ERROR_H_
 
+#include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -45,6 +47,13 @@ absl::Status Within(absl::Status status, std::string_view message);
 // The same status, telling the caller when to try again: at least 1 ms, at most 60 s.
 absl::Status RetryAfter(absl::Status status, Duration wait);
 std::optional<Duration> RetryDelayOf(const absl::Status& status);
+
+// The same status, with what its sentence says as a word and a value of its own, for a program: "model",
+// "limit". OK stays OK. A word that has a value already keeps it.
+absl::Status About(absl::Status status, std::string_view word, std::string_view value);
+// Of a number that is too large: "value" and "limit".
+absl::Status Beyond(absl::Status status, int64_t value, int64_t limit);
+std::map<std::string, std::string> FactsOf(const absl::Status& status);
 
 // Of errors that stand for several: true if `a` tells the caller more of what to do than `b`. One that passes
 // by waiting before one that does not, whoever is at fault.

@@ -129,17 +129,21 @@ absl::StatusOr<const ServedModel*> Registry::Find(std::string_view name, std::st
   RETURN_IF_ERROR(CheckForm(version, "version"));
   std::lock_guard lock(mutex_);
   ASSIGN_OR_RETURN(const Entry* entry, FindEntry(name));
-  const ModelSpec& spec = entry->spec;
+  if (entry->state == ModelState::kReady && (version.empty() || version == entry->spec.version))
+    return entry->model;
+  return About(WhyNot(*entry, version), "model", entry->spec.name);
+}
+
+absl::Status Registry::WhyNot(const Entry& entry, std::string_view version) {
+  const ModelSpec& spec = entry.spec;
   if (!version.empty() && version != spec.version) {
     return AtField(Error(ErrorReason::kVersionNotFound, "model '", spec.name, "' has no version '", version,
                          "', it is served as '", spec.version, "'"),
                    "version");
   }
-  if (entry->state == ModelState::kLoading)
+  if (entry.state == ModelState::kLoading)
     return AtField(Error(ErrorReason::kModelLoading, "model '", spec.name, "' is loading"), "model");
-  if (entry->state == ModelState::kFailed)
-    return AtField(Error(ErrorReason::kModelFailed, "model '", spec.name, "' could not be loaded"), "model");
-  return entry->model;
+  return AtField(Error(ErrorReason::kModelFailed, "model '", spec.name, "' could not be loaded"), "model");
 }
 
 absl::StatusOr<const Registry::Entry*> Registry::FindEntry(std::string_view name) const {

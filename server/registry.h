@@ -92,6 +92,7 @@ class Registry {
                                                           const ModelLoader& load) const;
 
   absl::StatusOr<const Entry*> FindEntry(std::string_view name) const;  // mutex_ is held
+  static absl::Status WhyNot(const Entry& entry, std::string_view version);
 
   Turns* turns_;
   const Clock* clock_;

@@ -102,8 +102,9 @@ absl::Status Scheduler::Submit(std::shared_ptr<Job> job) {
 absl::Status Scheduler::MayEnter(const JobTerms& terms) const {
   if (draining_) return Error(ErrorReason::kServerStopping, "the server is stopping");
   if (const int64_t bytes = terms.bytes + WorkspaceBytes(terms); bytes > options_.state_bytes) {
-    return Error(ErrorReason::kStateTooLarge, "the input and its output need ", bytes,
-                 " bytes of memory, the server has ", options_.state_bytes);
+    return Beyond(Error(ErrorReason::kStateTooLarge, "the input and its output need ", bytes,
+                        " bytes of memory, the server has ", options_.state_bytes),
+                  bytes, options_.state_bytes);
   }
   if (full()) {
     return Error(ErrorReason::kQueueFull, "the queue is full: ", options_.max_queued_jobs, " inputs wait");

@@ -120,17 +120,20 @@ class Answering : public InputJobs {
   }
 
   void Respond() {
-    if (absl::Status refused = refusal(); !refused.ok()) return call_->Fail(refused);
+    if (absl::Status refused = refusal(); !refused.ok()) return Fail(refused);
     if (std::ranges::none_of(results_, [](const auto& result) { return result.ok(); }))
-      return call_->Fail(ErrorOfAll());
+      return Fail(ErrorOfAll());
     const Response response = TakeResponse();
     const auto bytes = static_cast<int64_t>(response.ByteSizeLong());
     if (bytes > send_bytes_) {
-      return call_->Fail(Error(ErrorReason::kAnswerTooLarge, "the answer has ", bytes,
-                               " bytes, and a message from the server at most ", send_bytes_));
+      return Fail(Beyond(Error(ErrorReason::kAnswerTooLarge, "the answer has ", bytes,
+                               " bytes, and a message from the server at most ", send_bytes_),
+                         bytes, send_bytes_));
     }
     call_->Answer(response);
   }
+
+  void Fail(const absl::Status& status) { call_->Fail(About(status, "model", model().spec.name)); }
 
   // Of errors only: what the caller can best act on.
   absl::Status ErrorOfAll() const {

@@ -33,7 +33,8 @@ GenerateCall::Next GenerateCall::Take() {
     if (const auto event = events_->Next()) return Tell(*event);
     if (auto end = events_->end()) {
       const absl::Status refusal = inputs_->refusal();
-      return {.message = std::nullopt, .end = refusal.ok() ? *end : refusal};
+      return {.message = std::nullopt,
+              .end = About(refusal.ok() ? *end : refusal, "model", model_->spec.name)};
     }
     auto event = inputs_->Next();
     if (!event) return {};

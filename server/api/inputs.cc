@@ -124,16 +124,18 @@ absl::StatusOr<TokenInput> InputReader::Encode(std::string_view text, std::optio
 absl::Status InputReader::CheckText(std::string_view text) const {
   const int64_t bytes = static_cast<int64_t>(text.size());
   if (bytes > text_bytes_)
-    return Error(ErrorReason::kTextTooLarge, "the text has ", bytes, " bytes, at most ", text_bytes_,
-                 " are read");
+    return Beyond(Error(ErrorReason::kTextTooLarge, "the text has ", bytes, " bytes, at most ", text_bytes_,
+                        " are read"),
+                  bytes, text_bytes_);
   if (Blank(text)) return Error(ErrorReason::kInputEmpty, "the text is empty or white space");
   return absl::OkStatus();
 }
 
 absl::Status InputReader::CheckLength(int64_t tokens) const {
   if (tokens <= longest_) return absl::OkStatus();
-  return Error(ErrorReason::kInputTooLong, "the input has ", tokens, " tokens, '", model_->spec.name,
-               "' reads at most ", longest_);
+  return Beyond(Error(ErrorReason::kInputTooLong, "the input has ", tokens, " tokens, '", model_->spec.name,
+                      "' reads at most ", longest_),
+                tokens, longest_);
 }
 
 absl::Status InputReader::NotRead(const v1::Input& input) const {

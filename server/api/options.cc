@@ -203,9 +203,10 @@ absl::StatusOr<int32_t> MaxNewTokens(int64_t asked, int64_t prompt, int64_t long
 absl::Status CheckCount(int64_t inputs, int64_t most) {
   if (inputs == 0) return AtField(Error(ErrorReason::kInputEmpty, "there are no inputs"), "inputs");
   if (inputs > most)
-    return AtField(
-        Error(ErrorReason::kTooManyInputs, "there are ", inputs, " inputs, at most ", most, " are answered"),
-        "inputs");
+    return AtField(Beyond(Error(ErrorReason::kTooManyInputs, "there are ", inputs, " inputs, at most ", most,
+                                " are answered"),
+                          inputs, most),
+                   "inputs");
   return absl::OkStatus();
 }
 

@@ -13,8 +13,9 @@ constexpr Duration kFull = std::chrono::milliseconds(500);  // until some answer
 
 absl::Status ReservedAnswer::Add(int64_t bytes) {
   if (bytes > memory_->of_a_request_ - bytes_) {
-    return Error(ErrorReason::kAnswerTooLarge, "the request could be answered with ", bytes_ + bytes,
-                 " bytes, at most ", memory_->of_a_request_, " are possible");
+    return Beyond(Error(ErrorReason::kAnswerTooLarge, "the request could be answered with ", bytes_ + bytes,
+                        " bytes, at most ", memory_->of_a_request_, " are possible"),
+                  bytes_ + bytes, memory_->of_a_request_);
   }
   if (const int64_t others = memory_->reserved_.fetch_add(bytes); bytes > memory_->of_all_ - others) {
     memory_->reserved_ -= bytes;

@@ -50,6 +50,7 @@ google::rpc::Status Details(const absl::Status& status, const grpc::Status& told
   google::rpc::ErrorInfo info;
   info.set_reason(std::string(Name(ReasonOf(status))));
   info.set_domain(kDomain);
+  for (const auto& [word, value] : FactsOf(status)) (*info.mutable_metadata())[word] = value;
   details.add_details()->PackFrom(info);
   if (const std::string field = FieldOf(status); !field.empty()) {
     google::rpc::BadRequest request;
