@@ -23,7 +23,7 @@ void Turns::Leave(Seat& seat) {
 void Turns::Rest(Seat& seat) {
   {
     std::lock_guard lock(mutex_);
-    seat.kept_ = std::chrono::steady_clock::now() + keep_;
+    seat.kept_ = clock_->Now() + keep_;
   }
   changed_.notify_all();
 }
@@ -59,8 +59,9 @@ void Turns::Begin(Seat& seat) {
   ++waiting_;
   while (true) {
     Time again = kNever;
-    if (!busy_ && Next(std::chrono::steady_clock::now(), &again) == &seat) break;
-    again == kNever ? changed_.wait(lock) : void(changed_.wait_until(lock, again));
+    const Time now = clock_->Now();
+    if (!busy_ && Next(now, &again) == &seat) break;
+    again == kNever ? changed_.wait(lock) : void(changed_.wait_for(lock, again - now));
   }
   --waiting_;
   busy_ = true;

@@ -164,5 +164,30 @@ TEST_F(RestTest, OthersGoOnWhereASeatStaysAway) {
   EXPECT_TRUE(BusyGoesOnBefore(Duration::zero(), [](Turns& turns, Turns::Seat& rare) { turns.Leave(rare); }));
 }
 
+// By the clock that it was given: the hour passes at once.
+TEST_F(RestTest, ADueTurnIsKeptForSoLongAndNoLonger) {
+  Threads threads{1};
+  FakeClock clock;
+  Turns turns(&threads, &clock, std::chrono::hours(1));
+  Turns::Seat busy, rare, passing;
+  turns.Enter(rare);
+  turns.Enter(busy);
+  turns.Rest(rare);
+  std::atomic<bool> ran{false};
+  std::jthread other([&] {
+    LayersOf pass(1, [&] { ran = true; });
+    turns.Advance(pass, busy);
+    turns.Leave(busy);
+  });
+  while (turns.waiting() == 0) std::this_thread::yield();
+  EXPECT_FALSE(ran);
+  clock.Move(std::chrono::hours(1));
+  turns.Leave(passing);  // who waits looks again
+  const auto until = std::chrono::steady_clock::now() + seconds(20);
+  while (!ran && std::chrono::steady_clock::now() < until) std::this_thread::yield();
+  EXPECT_TRUE(ran);
+  turns.Leave(rare);
+}
+
 }  // namespace
 }  // namespace heed
