@@ -1,4 +1,4 @@
-"""A test can fail: it asserts on every way through it, or says that it skips and why.
+"""A test can fail: it asserts on every way through it, or says that it skips and why. And no wall clock decides anything.
 
 A test that returns before its first assertion passes without having tried anything: leave such cases out of its
 parameters, or loops, instead. Where a machine cannot try something, GTEST_SKIP says so; the tests that may are listed.
@@ -45,7 +45,17 @@ def tests():
             yield f"{found.group(1)}.{found.group(2)}", text[found.end():end]
 
 
+WALL_CLOCK = re.compile(r"system_clock|high_resolution_clock|absl::Now|absl::Time\b|CLOCK_REALTIME|gettimeofday|\btime\(")
+# A line's time, and since when the server runs: what is shown, and decides nothing.
+MAY_READ_IT = {"server/observation/log.cc", "server/api/context.h", "server/service/server.cc"}
+
+
 class Rules(unittest.TestCase):
+    def test_no_wall_clock_decides_anything_in_the_server(self):
+        files = [path for suffix in ("*.cc", "*.h") for path in (ROOT / "server").rglob(suffix)]
+        readers = {str(path.relative_to(ROOT)) for path in files if WALL_CLOCK.search(path.read_text())}
+        self.assertEqual(readers, MAY_READ_IT)
+
     def test_there_are_tests(self):
         self.assertGreater(len(list(tests())), 500)
 

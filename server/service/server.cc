@@ -13,7 +13,6 @@
 #include "engine/base/status.h"
 #include "engine/base/threads.h"
 #include "grpc/grpc.h"
-#include "grpc/support/time.h"
 #include "grpcpp/ext/proto_server_reflection_plugin.h"
 #include "grpcpp/impl/server_builder_option.h"
 #include "grpcpp/impl/server_builder_plugin.h"
@@ -32,7 +31,9 @@
 #include "server/observation/metrics_server.h"
 #include "server/service/call_log.h"
 #include "server/transport/health.h"
+#include "server/transport/monotonic.h"
 #include "server/transport/pulse.h"
+#include "server/transport/unknown_methods.h"
 
 namespace heed {
 namespace {
@@ -43,11 +44,6 @@ constexpr Duration kLastWrites =
 constexpr const char* kServices[] = {"heed.v1.Inference", "heed.v1.Models", "heed.v1.Server"};
 
 int Milliseconds(double seconds) { return static_cast<int>(std::min(seconds * 1000, 2e9)); }
-
-gpr_timespec FromNow(Duration time) {
-  const int64_t nanoseconds = std::chrono::duration_cast<std::chrono::nanoseconds>(time).count();
-  return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_nanos(nanoseconds, GPR_TIMESPAN));
-}
 
 // gRPC adds the reflection plugin to every server once its library is linked.
 class WithoutReflection final : public grpc::ServerBuilderOption {
@@ -156,6 +152,7 @@ struct Server::State {
   InferenceService inference{api};
   ModelsService models{api};
   ServerService server{api};
+  UnknownMethods unknown_methods;
   Edge edge;
   std::atomic<bool> listening = true;
   std::unique_ptr<MetricsServer> metrics_server;
@@ -208,6 +205,7 @@ absl::Status Server::State::Listen() {
         static_cast<grpc::Service*>(&server), static_cast<grpc::Service*>(&health)}) {
     builder.RegisterService(service);
   }
+  builder.RegisterCallbackGenericService(&unknown_methods);
   rpc_server = builder.BuildAndStart();
   if (rpc_server == nullptr || port == 0)
     return Invalid("address is '", config.address(), "', which cannot be listened on: the port may be taken");

@@ -8,6 +8,7 @@
 #include "grpc/health/v1/health.grpc.pb.h"
 #include "grpcpp/client_context.h"
 #include "grpcpp/create_channel.h"
+#include "server/transport/monotonic.h"
 
 namespace heed {
 namespace {
@@ -42,7 +43,7 @@ bool AnswersAt(const std::string& dialed, Duration patience, std::stop_token sto
   const auto stub = grpc::health::v1::Health::NewStub(NewConnection(dialed));
   grpc::ClientContext context;
   context.set_wait_for_ready(true);
-  context.set_deadline(std::chrono::system_clock::now() + patience);
+  context.set_deadline(FromNow(patience));
   const std::stop_callback cancel(stop, [&] { context.TryCancel(); });
   grpc::health::v1::HealthCheckResponse response;
   return stub->Check(&context, {}, &response).ok();

@@ -5,6 +5,7 @@
 
 #include "grpcpp/client_context.h"
 #include "grpcpp/support/byte_buffer.h"
+#include "server/transport/monotonic.h"
 
 namespace heed {
 namespace {
@@ -18,7 +19,7 @@ struct Beating {
 
 void Pulse::Beat(std::function<void(bool answered)> ended) {
   auto call = std::make_shared<Beating>();
-  call->context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(1));
+  call->context.set_deadline(FromNow(std::chrono::seconds(1)));
   call->request = grpc::ByteBuffer(nullptr, 0);
   stub_.UnaryCall(&call->context, "/heed.Pulse/Beat", grpc::StubOptions(), &call->request, &call->response,
                   [call, ended = std::move(ended)](const grpc::Status& status) {

@@ -1,0 +1,16 @@
+// What is asked for a method that nobody has: UNIMPLEMENTED, with a request id as every call.
+#ifndef HEED_SERVER_TRANSPORT_UNKNOWN_METHODS_H_
+#define HEED_SERVER_TRANSPORT_UNKNOWN_METHODS_H_
+
+#include "grpcpp/generic/async_generic_service.h"
+
+namespace heed {
+
+class UnknownMethods final : public grpc::CallbackGenericService {
+ public:
+  grpc::ServerGenericBidiReactor* CreateReactor(grpc::GenericCallbackServerContext* context) override;
+};
+
+}  // namespace heed
+
+#endif  // HEED_SERVER_TRANSPORT_UNKNOWN_METHODS_H_
