@@ -23,14 +23,6 @@ const std::vector<double>& CountBuckets() {
   return buckets;
 }
 
-template <size_t n>
-std::array<prometheus::Counter*, n> CountersBy(CounterFamily& family, const Labels& labels, const char* name,
-                                               const char* const (&values)[n]) {
-  std::array<prometheus::Counter*, n> counters;
-  for (size_t i = 0; i < n; ++i) counters[i] = &family.Add(With(labels, name, values[i]));
-  return counters;
-}
-
 // Those that waiting would have helped: for the load's sake, or because the server stops.
 bool IsShed(const absl::Status& status) {
   return absl::IsResourceExhausted(status) || absl::IsUnavailable(status);
@@ -84,59 +76,59 @@ Labels LabelsOf(const ModelSpec& spec, const ModelInfo& info) {
           {"attention", info.attention}};
 }
 
+prometheus::Counter& ModelMetrics::Families::Total(const char* name, const char* help) const {
+  return Counter(registry, name, help, labels);
+}
+
+prometheus::Histogram& ModelMetrics::Families::Times(const char* name, const char* help) const {
+  return Histogram(registry, name, help, labels, durations);
+}
+
+prometheus::Histogram& ModelMetrics::Families::Sizes(const char* name, const char* help) const {
+  return Histogram(registry, name, help, labels, CountBuckets());
+}
+
+std::array<prometheus::Counter*, 3> ModelMetrics::Families::TotalsBy(const char* name, const char* help,
+                                                                     const char* label,
+                                                                     const char* const (&values)[3]) const {
+  std::array<prometheus::Counter*, 3> counters;
+  for (size_t i = 0; i < counters.size(); ++i)
+    counters[i] = &Counter(registry, name, help, With(labels, label, values[i]));
+  return counters;
+}
+
+std::array<prometheus::Histogram*, 5> ModelMetrics::Families::TimesByOutcome(const char* name,
+                                                                             const char* help) const {
+  std::array<prometheus::Histogram*, 5> histograms;
+  for (size_t i = 0; i < histograms.size(); ++i)
+    histograms[i] = &Histogram(registry, name, help, With(labels, "outcome", kOutcomes[i]), durations);
+  return histograms;
+}
+
 ModelMetrics::ModelMetrics(prometheus::Registry& registry, const ModelSpec& spec, const ModelInfo& info,
-                           const std::vector<double>& times)
+                           const std::vector<double>& duration_buckets)
     : name_(spec.name),
-      labels_(LabelsOf(spec, info)),
-      load_seconds_(Gauge(registry, "heed_model_load_seconds", "What loading the model took.", labels_)),
-      prompt_tokens_(
-          Counter(registry, "heed_prompt_tokens_total", "Tokens of inputs that passes have read.", labels_)),
-      generation_tokens_(
-          Counter(registry, "heed_generation_tokens_total", "Tokens that passes have made.", labels_)),
-      failed_passes_(Counter(registry, "heed_model_failures_total",
-                             "Passes, and steps of an input, that threw.", labels_)),
-      tokenization_(Histogram(registry, "heed_request_tokenization_time_seconds",
-                              "Text to tokens, one input.", labels_, times)),
-      queue_(Histogram(registry, "heed_request_queue_time_seconds",
-                       "From an input's submission to its first pass.", labels_, times)),
-      prefill_(Histogram(registry, "heed_request_prefill_time_seconds",
-                         "From the first pass until the input was read.", labels_, times)),
-      decode_(Histogram(registry, "heed_request_decode_time_seconds",
-                        "From when the input was read to the last token.", labels_, times)),
-      first_token_(Histogram(registry, "heed_time_to_first_token_seconds",
-                             "From an input's submission until its first token was made.", labels_, times)),
-      inter_token_(Histogram(registry, "heed_inter_token_latency_seconds",
-                             "From when a token was made until the next was.", labels_, times)),
-      first_token_taken_(Histogram(registry, "heed_stream_time_to_first_token_seconds",
-                                   "From a request's arrival until its stream took a sample's first token.",
-                                   labels_, times)),
-      inter_token_taken_(Histogram(
-          registry, "heed_stream_inter_token_seconds",
-          "From when a stream took a token until it took the next, as its client reads.", labels_, times)),
-      batch_size_(
-          Histogram(registry, "heed_batch_size", "Inputs that shared a pass.", labels_, CountBuckets())),
-      batch_tokens_(Histogram(registry, "heed_batch_tokens", "Rows of a pass.", labels_, CountBuckets())),
-      success_(CountersBy(Counters(registry, "heed_request_success_total",
-                                   "Inputs that were answered, by why the answer ended."),
-                          labels_, "finished_reason", kFinishedBy)),
-      deadline_(CountersBy(Counters(registry, "heed_deadline_missed_total",
-                                    "Inputs whose deadline passed, by how far they were."),
-                           labels_, "stage", kStages)),
+      families_{registry, LabelsOf(spec, info), duration_buckets},
+      load_seconds_(
+          Gauge(registry, "heed_model_load_seconds", "What loading the model took.", families_.labels)),
+      success_(families_.TotalsBy("heed_request_success_total",
+                                  "Inputs that were answered, by why the answer ended.", "finished_reason",
+                                  kFinishedBy)),
+      deadline_(families_.TotalsBy("heed_deadline_missed_total",
+                                   "Inputs whose deadline passed, by how far they were.", "stage", kStages)),
+      latency_(families_.TimesByOutcome("heed_e2e_request_latency_seconds",
+                                        "From a request's arrival to an input's end, by how it ended.")),
       failure_(&Counters(registry, "heed_request_failure_total", "Inputs that were not answered, by why."),
                [this](ErrorReason reason) {
-                 return With(With(labels_, "reason", std::string(Name(reason))), "code",
+                 return With(With(families_.labels, "reason", std::string(Name(reason))), "code",
                              CodeName(CodeOf(reason)));
                }),
-      shed_(&ShedFamily(registry),
-            [this](ErrorReason reason) { return With(labels_, "reason", std::string(Name(reason))); }) {
-  for (size_t i = 0; i < latency_.size(); ++i) {
-    latency_[i] = &Histogram(registry, "heed_e2e_request_latency_seconds",
-                             "From a request's arrival to an input's end, by how it ended.",
-                             With(labels_, "outcome", kOutcomes[i]), times);
-  }
-  shed_.Of(ErrorReason::kQueueFull);
-  shed_.Of(ErrorReason::kAnswersFull);
-  shed_.Of(ErrorReason::kServerStopping);
+      shed_(&ShedFamily(registry), [this](ErrorReason reason) {
+        return With(families_.labels, "reason", std::string(Name(reason)));
+      }) {
+  for (ErrorReason reason :
+       {ErrorReason::kQueueFull, ErrorReason::kAnswersFull, ErrorReason::kServerStopping})
+    shed_.Of(reason);
 }
 
 void ModelMetrics::Loaded(Duration time) { load_seconds_.Set(ToSeconds(time)); }

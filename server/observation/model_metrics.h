@@ -54,16 +54,56 @@ class ModelMetrics {
   void Made(int64_t tokens, Duration since, bool first);
   void PassFailed(std::string_view what);
 
+  // What registers with the model's labels.
+  struct Families {
+    prometheus::Registry& registry;
+    const prometheus::Labels labels;
+    const std::vector<double> durations;
+
+    prometheus::Counter& Total(const char* name, const char* help) const;
+    prometheus::Histogram& Times(const char* name, const char* help) const;
+    prometheus::Histogram& Sizes(const char* name, const char* help) const;
+    // Three counters, by the values of one more label.
+    std::array<prometheus::Counter*, 3> TotalsBy(const char* name, const char* help, const char* label,
+                                                 const char* const (&values)[3]) const;
+    std::array<prometheus::Histogram*, 5> TimesByOutcome(const char* name, const char* help) const;
+  };
+
   const std::string name_;
-  const prometheus::Labels labels_;
+  const Families families_;
   prometheus::Gauge& load_seconds_;
-  prometheus::Counter &prompt_tokens_, &generation_tokens_, &failed_passes_;
-  prometheus::Histogram &tokenization_, &queue_, &prefill_, &decode_;
-  prometheus::Histogram &first_token_, &inter_token_, &first_token_taken_, &inter_token_taken_;
-  prometheus::Histogram &batch_size_, &batch_tokens_;
-  std::array<prometheus::Counter*, 3> success_;    // by FinishedBy
-  std::array<prometheus::Counter*, 3> deadline_;   // by the scheduler's stage
-  std::array<prometheus::Histogram*, 5> latency_;  // by Outcome
+
+  prometheus::Counter& prompt_tokens_ =
+      families_.Total("heed_prompt_tokens_total", "Tokens of inputs that passes have read.");
+  prometheus::Counter& generation_tokens_ =
+      families_.Total("heed_generation_tokens_total", "Tokens that passes have made.");
+  prometheus::Counter& failed_passes_ =
+      families_.Total("heed_model_failures_total", "Passes, and steps of an input, that threw.");
+
+  prometheus::Histogram& tokenization_ =
+      families_.Times("heed_request_tokenization_time_seconds", "Text to tokens, one input.");
+  prometheus::Histogram& queue_ =
+      families_.Times("heed_request_queue_time_seconds", "From an input's submission to its first pass.");
+  prometheus::Histogram& prefill_ =
+      families_.Times("heed_request_prefill_time_seconds", "From the first pass until the input was read.");
+  prometheus::Histogram& decode_ =
+      families_.Times("heed_request_decode_time_seconds", "From when the input was read to the last token.");
+  prometheus::Histogram& first_token_ = families_.Times(
+      "heed_time_to_first_token_seconds", "From an input's submission until its first token was made.");
+  prometheus::Histogram& inter_token_ =
+      families_.Times("heed_inter_token_latency_seconds", "From when a token was made until the next was.");
+  prometheus::Histogram& first_token_taken_ =
+      families_.Times("heed_stream_time_to_first_token_seconds",
+                      "From a request's arrival until its stream took a sample's first token.");
+  prometheus::Histogram& inter_token_taken_ =
+      families_.Times("heed_stream_inter_token_seconds",
+                      "From when a stream took a token until it took the next, as its client reads.");
+  prometheus::Histogram& batch_size_ = families_.Sizes("heed_batch_size", "Inputs that shared a pass.");
+  prometheus::Histogram& batch_tokens_ = families_.Sizes("heed_batch_tokens", "Rows of a pass.");
+
+  const std::array<prometheus::Counter*, 3> success_;    // by FinishedBy
+  const std::array<prometheus::Counter*, 3> deadline_;   // by the scheduler's stage
+  const std::array<prometheus::Histogram*, 5> latency_;  // by Outcome
   ReasonCounters failure_, shed_;
   LogLimit log_limit_;
 };
