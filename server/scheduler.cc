@@ -375,6 +375,7 @@ int64_t Scheduler::Add(Entry& entry, int64_t rows, Batch* batch) {
 // ----------------------------------------------------------------------------------------- the step
 
 void Scheduler::Run(Batch* batch) {
+  workspace_ = WorkspaceBytes(batch->rows - batch->source_rows, batch->source_rows);
   batch->failure = Try([&] {
     turns_->Enter(seat_);
     const std::unique_ptr<Pass> pass = model_->Begin(&batch->works);
@@ -384,6 +385,7 @@ void Scheduler::Run(Batch* batch) {
     }
     return absl::OkStatus();
   });
+  workspace_ = 0;
   turns_->Rest(seat_);  // others need not wait for what becomes of the results
 }
 

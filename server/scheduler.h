@@ -96,6 +96,7 @@ class Scheduler {
   int64_t queued() const { return queued_; }
   int64_t running() const { return running_count_; }
   int64_t reserved_bytes() const { return reserved_; }
+  int64_t workspace_bytes() const { return workspace_; }  // of the pass under way; beside those reserved
   Duration expected_wait() const;  // of a job that joins the queue now, from the speed of recent steps
 
  private:
@@ -163,6 +164,7 @@ class Scheduler {
   std::atomic<int64_t> queued_{0};  // inbox_ and queue_
   std::atomic<int64_t> running_count_{0};
   std::atomic<int64_t> reserved_{0};
+  std::atomic<int64_t> workspace_{0};
   std::atomic<double> seconds_per_admission_{0};
 
   std::jthread thread_;  // last: it uses all of the above

@@ -143,7 +143,10 @@ void AddMemory(const std::vector<Registry::Entry>& models, std::vector<MetricFam
   MetricFamily waiting = NewFamily("heed_num_requests_waiting", "Inputs in the queue.", MetricType::Gauge);
   MetricFamily reserved =
       NewFamily("heed_state_reserved_bytes", "State reserved by running inputs.", MetricType::Gauge);
-  MetricFamily limit = NewFamily("heed_state_limit_bytes", "State that may be reserved.", MetricType::Gauge);
+  MetricFamily workspace =
+      NewFamily("heed_workspace_bytes", "Workspace of the pass under way.", MetricType::Gauge);
+  MetricFamily limit =
+      NewFamily("heed_state_limit_bytes", "State and workspace that there may be.", MetricType::Gauge);
   MetricFamily ratio =
       NewFamily("heed_kv_cache_usage_ratio", "Reserved state by its limit.", MetricType::Gauge);
   for (const Registry::Entry& entry : models) {
@@ -155,10 +158,11 @@ void AddMemory(const std::vector<Registry::Entry>& models, std::vector<MetricFam
     AddValue(running, labels, static_cast<double>(scheduler.running()));
     AddValue(waiting, labels, static_cast<double>(scheduler.queued()));
     AddValue(reserved, labels, bytes);
+    AddValue(workspace, labels, static_cast<double>(scheduler.workspace_bytes()));
     AddValue(limit, labels, most);
     AddValue(ratio, labels, bytes / most);
   }
-  for (MetricFamily* family : {&running, &waiting, &reserved, &limit, &ratio})
+  for (MetricFamily* family : {&running, &waiting, &reserved, &workspace, &limit, &ratio})
     out.push_back(std::move(*family));
 }
 

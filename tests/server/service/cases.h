@@ -242,6 +242,7 @@ struct Details {
   google::rpc::BadRequest bad_request;
   google::rpc::RetryInfo retry;
   google::rpc::RequestInfo request;
+  int count = 0;  // of them
 };
 
 inline Details DetailsOf(const grpc::Status& status) {
@@ -250,6 +251,7 @@ inline Details DetailsOf(const grpc::Status& status) {
   EXPECT_EQ(all.code(), status.error_code());
   EXPECT_EQ(all.message(), status.error_message());
   Details details;
+  details.count = all.details_size();
   for (const auto& any : all.details()) {
     if (any.UnpackTo(&details.info) || any.UnpackTo(&details.bad_request) || any.UnpackTo(&details.retry))
       continue;

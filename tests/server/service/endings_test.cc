@@ -6,12 +6,14 @@
 #include <limits>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
 #include "gtest/gtest.h"
 #include "tests/server/service/cases.h"
 #include "tests/server/service/relay.h"
+#include "tests/server/service/watched_tokenizer.h"
 
 namespace heed {
 namespace {
@@ -104,10 +106,7 @@ TEST(ACancelledCall, StopsInTheMiddleOfAPass) {  // L7
 }
 
 TEST(ACancelledCall, LeavesTheQueueUnread) {  // L7
-  Endless endless([](config::v1::ServerConfig& config) {
-    WithMetrics(config);
-    config.mutable_scheduling()->set_max_running(1);
-  });
+  Endless endless(OneAtATime);
   int passes = 0;
   for (const Rpc& rpc : EveryRpc()) {
     SCOPED_TRACE(rpc.name);
@@ -166,10 +165,7 @@ TEST(ADeadline, EndsWhatIsComputed) {  // L5
 }
 
 TEST(ADeadline, ThatPassesInTheQueueLeavesNothingToCompute) {  // L4
-  Endless endless([](config::v1::ServerConfig& config) {
-    WithMetrics(config);
-    config.mutable_scheduling()->set_max_running(1);
-  });
+  Endless endless(OneAtATime);
   int passes = 0;
   for (const Rpc& rpc : EveryRpc()) {
     SCOPED_TRACE(rpc.name);
@@ -259,9 +255,8 @@ TEST(ALimitOfRequests, TurnsTheNextAway) {
 // One runs, one waits, the third is refused, and nothing is made of it.
 TEST(AFullQueue, RefusesWithAHint) {  // L1
   Endless endless([](config::v1::ServerConfig& config) {
-    WithMetrics(config);
+    OneAtATime(config);
     config.mutable_scheduling()->set_max_queued(1);
-    config.mutable_scheduling()->set_max_running(1);
   });
   int passes = 0;
   for (const Rpc& rpc : EveryRpc()) {
@@ -282,6 +277,44 @@ TEST(AFullQueue, RefusesWithAHint) {  // L1
     endless.ExpectIdle();
     EXPECT_EQ(endless.passes(), passes);
   }
+}
+
+// The first input is refused for itself and the second by the queue, which another call fills meanwhile: the
+// call is told what waiting helps.
+TEST(AFullQueue, IsWhatACallIsToldWhoseInputsFailInSeveralWays) {
+  Gate text, pass;
+  auto world = World::Ready({{"reader",
+                              [&] {
+                                auto model = NewFakeClassifier();
+                                model->on_layer = [&](int) { pass.Pass(); };
+                                LoadedModel loaded = WithBytes(std::move(model));
+                                loaded.tokenizer =
+                                    std::make_unique<WatchedTokenizer>([&](std::string_view said) {
+                                      if (said != "bad") return absl::OkStatus();
+                                      text.Pass();
+                                      return absl::InvalidArgumentError("a bad word");
+                                    });
+                                return loaded;
+                              }}},
+                            [](config::v1::ServerConfig& config) {
+                              OneAtATime(config);
+                              config.mutable_scheduling()->set_max_queued(1);
+                            });
+  const Rpc& classify = EveryRpc().front();
+  Call running(world->channel(), classify);
+  ASSERT_TRUE(Eventually([&] { return pass.reached() == 1; }));
+  Call failing(world->channel(), classify, {.inputs = {Text("bad"), Text("fine")}});
+  ASSERT_TRUE(Eventually([&] { return text.reached() == 1; }));
+  Call waiting(world->channel(), classify);
+  ASSERT_TRUE(Eventually([&] { return MetricSum(*world, "heed_num_requests_waiting") == 1; }));
+  text.Open();
+  const Outcome outcome = failing.Wait();
+  ExpectTold(outcome.status, {.code = grpc::RESOURCE_EXHAUSTED, .reason = "QUEUE_FULL"});
+  EXPECT_GT(std::stoi(outcome.trailers.at("grpc-retry-pushback-ms")), 0);
+  EXPECT_TRUE(DetailsOf(outcome.status).retry.has_retry_delay());
+  pass.Open();
+  EXPECT_TRUE(running.Wait().status.ok());
+  EXPECT_TRUE(waiting.Wait().status.ok());
 }
 
 // A fake sequence holds 8 bytes a token.

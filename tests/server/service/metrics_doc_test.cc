@@ -11,7 +11,7 @@
 #include "engine/base/status.h"
 #include "gtest/gtest.h"
 #include "server/observation/model_metrics.h"
-#include "tests/server/service/exposition.h"
+#include "tests/server/observation/exposition.h"
 #include "tests/server/service/world.h"
 
 namespace heed {
@@ -59,6 +59,7 @@ const std::map<std::string, std::string>& Moves() {
       {"heed_stream_time_to_first_token_seconds", "when a stream takes a sample's first token"},
       {"heed_task_failures_total", "when a task has thrown; the log says what"},
       {"heed_time_to_first_token_seconds", "after the pass that made an input's first token"},
+      {"heed_workspace_bytes", "read when scraped"},
       {"process_cpu_seconds_total", "read when scraped"},
       {"process_max_fds", "read when scraped"},
       {"process_open_fds", "read when scraped"},

@@ -5,12 +5,14 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/server/service/cases.h"
+#include "tests/server/service/watched_tokenizer.h"
 
 namespace heed {
 namespace {
@@ -70,6 +72,15 @@ bool BeginsWith(char letter, const std::vector<int32_t>& history, size_t context
 // Where a text stands in what a model reads: behind Score's context, "fine".
 size_t ContextOf(const Rpc& rpc) { return rpc.name == "Score" ? 4 : 0; }
 
+// Of three inputs; what was thrown is for us to read.
+void ExpectTheSecondFails(const Outcome& outcome, const std::string& reason) {
+  ASSERT_TRUE(outcome.status.ok()) << outcome.status.error_message();
+  EXPECT_TRUE(outcome.Answered(0) && outcome.Answered(2));
+  ASSERT_TRUE(outcome.inputs.contains(1) && outcome.inputs.at(1));
+  ExpectTold(*outcome.inputs.at(1), {.code = grpc::INTERNAL, .reason = reason});
+  EXPECT_THAT(outcome.inputs.at(1)->message(), Not(HasSubstr("secret")));
+}
+
 TEST(Models, WhoseOutputIsNotFiniteFailThatInputAlone) {  // R15
   for (const float wrong :
        {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
@@ -85,18 +96,29 @@ TEST(Models, WhoseOutputIsNotFiniteFailThatInputAlone) {  // R15
       SCOPED_TRACE(Cat(rpc.name, " ", wrong));
       context = ContextOf(rpc);
       const Outcome outcome = rpc.Ask(*world, {.inputs = {Text("good"), Text("none"), Text("fine")}});
-      ASSERT_TRUE(outcome.status.ok()) << outcome.status.error_message();
-      EXPECT_TRUE(outcome.Answered(0) && outcome.Answered(2));
-      ASSERT_TRUE(outcome.inputs.contains(1) && outcome.inputs.at(1));
-      ExpectTold(*outcome.inputs.at(1), {.code = grpc::INTERNAL, .reason = "OUTPUT_NOT_FINITE"});
+      ExpectTheSecondFails(outcome, "OUTPUT_NOT_FINITE");
     }
   }
 }
 
-// One input at a time is worked on, so each is a batch of its own.
-void OneAtATime(config::v1::ServerConfig& config) {
-  WithMetrics(config);
-  config.mutable_scheduling()->set_max_running(1);
+TEST(Models, ThatHaveNothingToSayButTheEndTellWhatToChange) {
+  auto world = World::Ready({{"writer", [] {
+                                auto model = NewFakeWriter();
+                                model->head = [](const auto&) {
+                                  std::vector<float> logits(256, -std::numeric_limits<float>::infinity());
+                                  logits['z'] = 0;
+                                  return logits;
+                                };
+                                return WithBytes(std::move(model));
+                              }}});
+  v1::GenerateRequest request = GreedyRequest("writer", "abc", 5);
+  request.mutable_stopping()->add_stop_tokens('z');
+  EXPECT_TRUE(Ask(*world, request).status.ok());
+  request.mutable_stopping()->set_min_tokens(3);
+  ExpectTold(Ask(*world, request).status, {.code = grpc::FAILED_PRECONDITION,
+                                           .reason = "NO_TOKEN_LEFT",
+                                           .field = "stopping.min_tokens",
+                                           .message = "min_tokens is 3"});
 }
 
 // What was thrown is for us to read: it is counted and logged, and the client is told nothing of it.
@@ -115,11 +137,7 @@ TEST(Models, ThatThrowFailThatBatchAlone) {
     SCOPED_TRACE(rpc.name);
     context = ContextOf(rpc);
     const Outcome outcome = rpc.Ask(*world, {.inputs = {Text("good"), Text("throws"), Text("fine")}});
-    ASSERT_TRUE(outcome.status.ok()) << outcome.status.error_message();
-    EXPECT_TRUE(outcome.Answered(0) && outcome.Answered(2));
-    ASSERT_TRUE(outcome.inputs.contains(1) && outcome.inputs.at(1));
-    ExpectTold(*outcome.inputs.at(1), {.code = grpc::INTERNAL, .reason = "MODEL_ERROR"});
-    EXPECT_THAT(outcome.inputs.at(1)->message(), Not(HasSubstr("secret")));
+    ExpectTheSecondFails(outcome, "MODEL_ERROR");
     ExpectTold(rpc.Ask(*world, {.inputs = {Text("throws")}}).status,
                {.code = grpc::INTERNAL, .reason = "MODEL_ERROR"});
     EXPECT_TRUE(rpc.Ask(*world, kFine).status.ok());
@@ -144,6 +162,31 @@ TEST(Models, ThatThrowInALayerFailTheWholeBatchAndGoOn) {
     throws = false;
     EXPECT_TRUE(rpc.Ask(*world, kFine).status.ok());
   }
+}
+
+// One input at a time is read: the second and the third are made when others have ended.
+TEST(Tokenizers, ThatThrowFailThatInputAlone) {
+  World::Models models = EveryModel();
+  for (auto& [name, make] : models) {
+    make = [make] {
+      auto loaded = make();
+      loaded->tokenizer = std::make_unique<WatchedTokenizer>([](std::string_view text) -> absl::Status {
+        if (text == "throws") throw std::runtime_error("secret cause");
+        return absl::OkStatus();
+      });
+      return loaded;
+    };
+  }
+  auto world = World::Ready(models, [](config::v1::ServerConfig& config) {
+    WithMetrics(config);
+    config.mutable_scheduling()->set_max_queued(2);
+  });
+  for (const Rpc& rpc : EveryRpc()) {
+    SCOPED_TRACE(rpc.name);
+    const Outcome outcome = rpc.Ask(*world, {.inputs = {Text("good"), Text("throws"), Text("fine")}});
+    ExpectTheSecondFails(outcome, "MODEL_ERROR");
+  }
+  EXPECT_EQ(MetricSum(*world, "heed_task_failures_total"), std::ssize(EveryRpc()));
 }
 
 }  // namespace

@@ -1,27 +1,18 @@
 // What is no request at all: bytes that do not parse, calls without a message, compressed ones, methods that
-// nobody has, no HTTP/2. And what every call is told: its id, and why it failed.
-#include <sys/wait.h>
-
+// nobody has, no HTTP/2.
 #include <algorithm>
 #include <atomic>
-#include <cstdlib>
 #include <memory>
-#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "gmock/gmock.h"
-#include "google/rpc/error_details.pb.h"
-#include "google/rpc/status.pb.h"
-#include "grpcpp/generic/generic_stub.h"
 #include "gtest/gtest.h"
-#include "server/api/answers.h"
-#include "server/error.h"
 #include "server/observation/log.h"
 #include "server/service/library_logs.h"
 #include "server/transport/utf8.h"
-#include "server/transport/wire.h"
+#include "tests/server/service/bytes_call.h"
 #include "tests/server/service/raw_http2.h"
 #include "tests/server/service/world.h"
 
@@ -34,44 +25,13 @@ constexpr const char* kMethods[] = {"/heed.v1.Inference/Classify",   "/heed.v1.I
                                     "/heed.v1.Models/DescribeModel", "/heed.v1.Server/DescribeServer",
                                     "/grpc.health.v1.Health/Check",  "/grpc.health.v1.Health/Watch"};
 
-// A call of these bytes; of no message at all if they are null.
-grpc::Status Call(World& world, const std::string& method, const std::string* bytes) {
-  grpc::GenericStub stub(world.channel());
-  auto context = NewContext();
-  grpc::CompletionQueue queue;
-  auto call = stub.PrepareCall(context.get(), method, &queue);
-  auto step = [&] {
-    void* tag;
-    bool ok = false;
-    queue.Next(&tag, &ok);
-  };
-  call->StartCall(nullptr);
-  step();
-  if (bytes) {
-    const grpc::Slice slice(*bytes);
-    call->WriteLast(grpc::ByteBuffer(&slice, 1), grpc::WriteOptions(), nullptr);
-  } else {
-    call->WritesDone(nullptr);
-  }
-  step();
-  grpc::Status status;
-  call->Finish(&status, nullptr);
-  step();
-  queue.Shutdown();
-  return status;
-}
-
-std::unique_ptr<World> OneModel() {
-  return World::Ready({{"m", [] { return WithBytes(NewFakeClassifier()); }}});
-}
-
 TEST(Wire, BytesThatAreNoMessageAreTheCallersMistake) {
-  auto world = OneModel();
+  auto world = World::Ready(OneClassifier());
   std::string deep;  // a group within a group within ...
   for (int i = 0; i < 200; ++i) deep += "\x0b";
   for (const char* method : kMethods) {
     for (const std::string& bytes : {std::string("\xff\xff\xff\xff"), std::string("\x0a\x7f", 2), deep}) {
-      EXPECT_EQ(Call(*world, method, &bytes).error_code(), grpc::INVALID_ARGUMENT) << method;
+      EXPECT_EQ(CallWith(*world, method, &bytes).error_code(), grpc::INVALID_ARGUMENT) << method;
     }
   }
 }
@@ -84,18 +44,18 @@ std::string WithInvalid(const Message& message) {
 }
 
 TEST(Wire, ATextThatIsNotUtf8IsNamed) {
-  auto world = OneModel();
+  auto world = World::Ready(OneClassifier());
   v1::ClassifyRequest classify;
   classify.add_inputs()->set_text("good");
   classify.add_inputs()->mutable_pair()->set_second("TEXT");
   std::string bytes = WithInvalid(classify);
-  EXPECT_EQ(Call(*world, "/heed.v1.Inference/Classify", &bytes).error_message(),
+  EXPECT_EQ(CallWith(*world, "/heed.v1.Inference/Classify", &bytes).error_message(),
             "inputs[1].pair.second: it is not UTF-8");
   v1::GenerateRequest generate;
   generate.mutable_stopping()->add_stop("good");
   generate.mutable_stopping()->add_stop("TEXT");
   bytes = WithInvalid(generate);
-  const grpc::Status status = Call(*world, "/heed.v1.Inference/Generate", &bytes);
+  const grpc::Status status = CallWith(*world, "/heed.v1.Inference/Generate", &bytes);
   EXPECT_EQ(status.error_code(), grpc::INVALID_ARGUMENT);
   EXPECT_EQ(status.error_message(), "stopping.stop[1]: it is not UTF-8");
 }
@@ -125,21 +85,24 @@ TEST(Wire, NoFieldIsNamedWhereNoTextIsWrong) {
 }
 
 TEST(Wire, ACallWithoutAMessageIsTheCallersMistake) {
-  auto world = OneModel();
+  auto world = World::Ready(OneClassifier());
   for (const char* method : kMethods)
-    EXPECT_EQ(Call(*world, method, nullptr).error_code(), grpc::INVALID_ARGUMENT) << method;
+    EXPECT_EQ(CallWith(*world, method, nullptr).error_code(), grpc::INVALID_ARGUMENT) << method;
 }
 
 TEST(Wire, AMethodThatNobodyHasIsUnimplemented) {
-  auto world = OneModel();
-  const std::string empty;
+  auto world = World::Ready(OneClassifier());
   for (const char* method : {"/heed.v1.Inference/Translate", "/nobody.Service/Method"}) {
-    EXPECT_EQ(Call(*world, method, &empty).error_code(), grpc::UNIMPLEMENTED) << method;
+    BytesCall call(*world, method);
+    const grpc::Status status = call.Finish();
+    EXPECT_EQ(status.error_code(), grpc::UNIMPLEMENTED) << method;
+    EXPECT_EQ(status.error_message(), "the server has no such method");
+    EXPECT_TRUE(call.context().GetServerInitialMetadata().contains("x-request-id"));
   }
 }
 
 TEST(Wire, CompressedRequestsAreRefused) {
-  auto world = OneModel();
+  auto world = World::Ready(OneClassifier());
   v1::ClassifyRequest request;
   request.add_inputs()->set_text(std::string(1000, 'x'));
   v1::ClassifyResponse response;
@@ -164,7 +127,7 @@ TEST(Wire, MessagesOverTheLimitAreRefused) {
 // gRPC
 
 TEST(Wire, AMessageCutShortIsRefused) {
-  auto world = OneModel();
+  auto world = World::Ready(OneClassifier());
   for (const char* method : kMethods) {
     RawClient client(world->server().port());
     client.Hello();
@@ -210,7 +173,7 @@ TEST(Wire, ADeadlineThatHasPassedCostsNoWork) {
 
 // gRPC 1.51 does not look at it, and the calls are the same as any.
 TEST(Wire, AnotherContentTypeChangesNothing) {
-  auto world = OneModel();
+  auto world = World::Ready(OneClassifier());
   for (const char* type : {"application/json", ""}) {
     for (const char* method : {"/heed.v1.Models/ListModels", "/heed.v1.Inference/Generate"}) {
       RawClient client(world->server().port());
@@ -225,7 +188,7 @@ TEST(Wire, AnotherContentTypeChangesNothing) {
 
 TEST(Wire, WhatIsNoHttp2IsClosedAndDoesNotFillTheLog) {
   TameLibraryLogs();
-  auto world = OneModel();
+  auto world = World::Ready(OneClassifier());
   FlushLog();
   testing::internal::CaptureStderr();
   std::string noise(65536, '\0');
@@ -283,197 +246,14 @@ TEST(Wire, AnAnswerThatNobodyReadsEndsInTheServerToo) {
   EXPECT_TRUE(Eventually([&] { return MetricSum(*world, "heed_calls_in_flight") == 0; }));
 }
 
-// -------------------------------------------------------------------------------------------------------
-// errors
-
-// What the details of a status hold.
-struct Told {
-  google::rpc::Status status;
-  google::rpc::ErrorInfo error;
-  google::rpc::BadRequest request;
-  google::rpc::RetryInfo retry;
-  google::rpc::RequestInfo id;
-
-  explicit Told(const grpc::Status& from) {
-    EXPECT_TRUE(status.ParseFromString(from.error_details()));
-    EXPECT_EQ(status.code(), from.error_code());
-    EXPECT_EQ(status.message(), from.error_message());
-    for (const auto& detail : status.details()) {
-      EXPECT_TRUE(detail.UnpackTo(&error) || detail.UnpackTo(&request) || detail.UnpackTo(&retry) ||
-                  detail.UnpackTo(&id));
-    }
-  }
-};
-
-TEST(Errors, CarryTheirFieldAndHint) {
-  const absl::Status status =
-      RetryAfter(AtField(Error(ErrorReason::kQueueFull, "full"), "inputs[2]"), std::chrono::milliseconds(5));
-  EXPECT_EQ(ToError(status).message(), "full");
-  const grpc::Status sent = ToGrpc(status, "id");
-  EXPECT_EQ(sent.error_message(), "inputs[2]: full");
-  const Told told(sent);
-  EXPECT_EQ(told.status.details_size(), 4);
-  EXPECT_EQ(told.error.reason(), "QUEUE_FULL");
-  EXPECT_EQ(told.error.domain(), "heed");
-  ASSERT_EQ(told.request.field_violations_size(), 1);
-  EXPECT_EQ(told.request.field_violations(0).field(), "inputs[2]");
-  EXPECT_EQ(told.request.field_violations(0).description(), "full");
-  EXPECT_EQ(told.retry.retry_delay().nanos(), 5'000'000);
-  EXPECT_EQ(told.id.request_id(), "id");
-}
-
-TEST(Errors, HaveNoDetailThatNobodyKnows) {
-  const Told told(ToGrpc(Error(ErrorReason::kModelError, "broken"), "id"));
-  EXPECT_EQ(told.status.details_size(), 2);
-  EXPECT_EQ(told.error.reason(), "MODEL_ERROR");
-  EXPECT_TRUE(ToGrpc(absl::OkStatus(), "id").error_details().empty());
-}
-
-// 8 KiB of headers is what clients take.
-TEST(Errors, AreCutToWhatHeadersHold) {
-  std::string long_text;
-  while (long_text.size() < 100'000) long_text += "\u00e9";
-  const grpc::Status sent = ToGrpc(AtField(Invalid(long_text), "x" + long_text), "id");
-  EXPECT_LE(sent.error_message().size() * 3 + sent.error_details().size() * 4 / 3, 8192u);
-  EXPECT_TRUE(ValidUtf8(sent.error_message()));
-  const Told told(sent);
-}
-
-TEST(Errors, OfCallsReachTheirClients) {
-  auto world = OneModel();
-  auto context = NewContext();
-  v1::ClassifyRequest request;
-  request.mutable_target()->set_model("nobody");
-  v1::ClassifyResponse response;
-  const Told unary(world->inference()->Classify(context.get(), request, &response));
-  EXPECT_EQ(unary.error.reason(), "MODEL_NOT_FOUND");
-  EXPECT_EQ(unary.request.field_violations(0).field(), "target.model");
-  auto stream_context = NewContext();
-  auto stream = world->inference()->Generate(stream_context.get(), GreedyRequest("nobody", "abc", 3));
-  v1::GenerateEvent event;
-  EXPECT_FALSE(stream->Read(&event));
-  const Told streamed(stream->Finish());
-  EXPECT_EQ(streamed.error.reason(), "MODEL_NOT_FOUND");
-}
-
-TEST(Errors, TellWhenToTryAgain) {
-  World world({{"m", [] { return WithBytes(NewFakeClassifier()); }}});  // not loaded
-  auto context = NewContext();
-  v1::ClassifyRequest request;
-  v1::ClassifyResponse response;
-  const Told told(world.inference()->Classify(context.get(), request, &response));
-  EXPECT_EQ(told.error.reason(), "MODEL_LOADING");
-  EXPECT_EQ(told.retry.retry_delay().seconds(), 1);
-  const auto pushback = context->GetServerTrailingMetadata().find("grpc-retry-pushback-ms");
-  ASSERT_NE(pushback, context->GetServerTrailingMetadata().end());
-  EXPECT_EQ(pushback->second, "1000");
-}
-
-TEST(Errors, AreReadByPythonToo) {
-  auto world = OneModel();
-  const std::string command = Cat("python3 ", HEED_SOURCE_DIR, "/tests/server/service/error_details.py ",
-                                  HEED_SOURCE_DIR, "/proto ", world->address());
-  const int status = std::system(command.c_str());
-  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << command;
-}
-
-// --------------------------------------------------------------------------------------------------- request
-// ids
-
-std::string IdIn(const grpc::ClientContext& context) {
-  const auto& headers = context.GetServerInitialMetadata();
-  const auto found = headers.find("x-request-id");
-  return found == headers.end() ? "" : std::string(found->second.data(), found->second.size());
-}
-
-TEST(RequestId, ComesBackWithEveryCall) {
-  auto world = OneModel();
-  v1::ClassifyRequest request;
-  v1::ClassifyResponse response;
-  for (const char* text : {"good", ""}) {  // the second is refused
-    request.clear_inputs();
-    request.add_inputs()->set_text(text);
-    auto context = NewContext();
-    context->AddMetadata("x-request-id", "abc.DEF_1:2-3");
-    const grpc::Status status = world->inference()->Classify(context.get(), request, &response);
-    EXPECT_EQ(IdIn(*context), "abc.DEF_1:2-3");
-    EXPECT_EQ(status.ok(), text[0] != '\0');
-    if (!status.ok()) {
-      EXPECT_EQ(Told(status).id.request_id(), "abc.DEF_1:2-3");
-    }
-  }
-  auto context = NewContext();
-  context->AddMetadata("x-request-id", "stream");
-  auto stream = world->inference()->Generate(context.get(), GreedyRequest("m", "abc", 3));
-  v1::GenerateEvent event;
-  EXPECT_FALSE(stream->Read(&event));
-  EXPECT_EQ(Told(stream->Finish()).id.request_id(), "stream");
-  EXPECT_EQ(IdIn(*context), "stream");
-}
-
-TEST(RequestId, IsMadeWhereThereIsNone) {
-  auto world = OneModel();
-  std::string ids[2];
-  for (std::string& id : ids) {
-    auto context = NewContext();
-    v1::ListModelsResponse list;
-    ASSERT_TRUE(world->models()->ListModels(context.get(), {}, &list).ok());
-    id = IdIn(*context);
-    EXPECT_THAT(id, testing::MatchesRegex("[0-9a-f]{32}"));
-  }
-  EXPECT_NE(ids[0], ids[1]);
-}
-
-TEST(RequestId, OfAnotherFormIsRefused) {
-  auto world = OneModel();
-  for (const std::string& id : {std::string(), std::string("a b"), std::string(129, 'x')}) {
-    auto context = NewContext();
-    context->AddMetadata("x-request-id", id);
-    v1::ListModelsResponse list;
-    const grpc::Status status = world->models()->ListModels(context.get(), {}, &list);
-    EXPECT_EQ(status.error_code(), grpc::INVALID_ARGUMENT) << id;
-    EXPECT_EQ(Told(status).request.field_violations(0).field(), "x-request-id");
-    EXPECT_EQ(Told(status).id.request_id(), IdIn(*context));
-    EXPECT_THAT(IdIn(*context), testing::MatchesRegex("[0-9a-f]{32}"));
-  }
-  auto context = NewContext();
-  context->AddMetadata("x-request-id", std::string(128, 'x'));
-  v1::ListModelsResponse list;
-  EXPECT_TRUE(world->models()->ListModels(context.get(), {}, &list).ok());
-}
-
-TEST(RequestId, IsInTheLogOfAFailedCall) {
-  auto world = World::Ready({{"m", [] {
-                                auto model = NewFakeClassifier();
-                                model->on_layer = [](int) { throw std::runtime_error("broken"); };
-                                return WithBytes(std::move(model));
-                              }}});
-  FlushLog();
-  testing::internal::CaptureStderr();
-  auto context = NewContext();
-  context->AddMetadata("x-request-id", "find-me");
-  v1::ClassifyRequest request;
-  request.add_inputs()->set_text("good");
-  v1::ClassifyResponse response;
-  EXPECT_EQ(world->inference()->Classify(context.get(), request, &response).error_code(), grpc::INTERNAL);
-  world.reset();
-  EXPECT_TRUE(FlushLog());
-  EXPECT_THAT(testing::internal::GetCapturedStderr(),
-              testing::ContainsRegex("\"event\":\"call failed\".*\"method\":\"Classify\",\"reason\":"
-                                     "\"MODEL_ERROR\".*\"request_id\":\"find-me\""));
-}
-
-// ----------------------------------------------------------------------------------------------------------
-// logs
-
 TEST(Log, HoldsNoTextOfAClient) {
   FlushLog();
   testing::internal::CaptureStderr();
   {
     TameLibraryLogs();
-    auto world = OneModel();
+    auto world = World::Ready(OneClassifier());
     const std::string invalid_utf8 = std::string("\x0a\x0c\x0a\x0asecret\xff\xfe\xfd\xfc", 14);
-    EXPECT_EQ(Call(*world, "/heed.v1.Inference/Classify", &invalid_utf8).error_code(),
+    EXPECT_EQ(CallWith(*world, "/heed.v1.Inference/Classify", &invalid_utf8).error_code(),
               grpc::INVALID_ARGUMENT);
     v1::ClassifyRequest request;
     request.add_inputs()->set_text("secret");

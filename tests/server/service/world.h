@@ -7,14 +7,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <functional>
 #include <future>
 #include <map>
 #include <memory>
-#include <sstream>
 #include <string>
 #include <thread>
 #include <utility>
@@ -33,6 +31,7 @@
 #include "server/config/config.h"
 #include "server/service/server.h"
 #include "tests/server/fakes.h"
+#include "tests/server/observation/exposition.h"
 
 namespace heed {
 
@@ -46,70 +45,57 @@ inline bool Eventually(const std::function<bool()>& condition) {
   return true;
 }
 
-// "yes" for texts with an even number of bytes, "no" for the others.
-inline std::unique_ptr<FakeModel> NewFakeClassifier() {
+// A model of 64 bytes at most, which answers with so many numbers.
+inline ModelInfo FakeInfo(Head head, int64_t width) {
   ModelInfo info;
-  info.head = Head::kClassification;
-  info.labels = {"no", "yes"};
+  info.head = head;
   info.vocab_size = 256;
-  info.output_width = 2;
+  info.output_width = width;
   info.max_tokens = 64;
   info.attention = "full";
+  return info;
+}
+inline std::unique_ptr<FakeModel> NewFake(const ModelInfo& info, FakeHead head) {
   auto model = std::make_unique<FakeModel>(2, info);
-  model->head = [](const std::vector<int32_t>& history) {
-    return history.size() % 2 == 0 ? std::vector<float>{-1, 1} : std::vector<float>{1, -1};
-  };
+  model->head = std::move(head);
   return model;
 }
 
-// Goes on with the alphabet: 'a' after 0 tokens, 'b' after 1, ...
+// "yes" for texts with an even number of bytes, "no" for the others.
+inline std::unique_ptr<FakeModel> NewFakeClassifier() {
+  ModelInfo info = FakeInfo(Head::kClassification, 2);
+  info.labels = {"no", "yes"};
+  return NewFake(info, [](const auto& history) {
+    return history.size() % 2 == 0 ? std::vector<float>{-1, 1} : std::vector<float>{1, -1};
+  });
+}
+
+// 'a' after 0 tokens, 'b' after 1, ...
+inline std::vector<float> NextLetter(const std::vector<int32_t>& history) {
+  std::vector<float> logits(256);
+  logits['a' + history.size() % 26] = 20;
+  return logits;
+}
+
+// Goes on with the alphabet.
 inline std::unique_ptr<FakeModel> NewFakeWriter(int64_t max_tokens = 64) {
-  ModelInfo info;
+  ModelInfo info = FakeInfo(Head::kLanguageModel, 256);
   info.architecture = Architecture::kDecoder;
-  info.head = Head::kLanguageModel;
   info.decode = DecodeClass::kExact;
-  info.vocab_size = 256;
-  info.output_width = 256;
   info.max_tokens = max_tokens;
-  info.attention = "full";
-  auto model = std::make_unique<FakeModel>(2, info);
-  model->head = [](const std::vector<int32_t>& history) {
-    std::vector<float> logits(256);
-    logits['a' + history.size() % 26] = 20;
-    return logits;
-  };
-  return model;
+  return NewFake(info, NextLetter);
 }
 
 // A vector of four numbers, whatever it reads.
 inline std::unique_ptr<FakeModel> NewFakeEmbedder() {
-  ModelInfo info;
-  info.head = Head::kEmbedding;
-  info.vocab_size = 256;
-  info.output_width = 4;
-  info.max_tokens = 64;
-  info.attention = "full";
-  auto model = std::make_unique<FakeModel>(2, info);
-  model->head = [](const std::vector<int32_t>&) { return std::vector<float>{3, 0, 4, 0}; };
-  return model;
+  return NewFake(FakeInfo(Head::kEmbedding, 4), [](const auto&) { return std::vector<float>{3, 0, 4, 0}; });
 }
 
 // The next letter of the alphabet, in every place. '_' is the mask.
 inline std::unique_ptr<FakeModel> NewFakeFiller() {
-  ModelInfo info;
-  info.head = Head::kLanguageModel;
-  info.vocab_size = 256;
-  info.output_width = 256;
-  info.max_tokens = 64;
+  ModelInfo info = FakeInfo(Head::kLanguageModel, 256);
   info.mask_token_id = '_';
-  info.attention = "full";
-  auto model = std::make_unique<FakeModel>(2, info);
-  model->head = [](const std::vector<int32_t>& history) {
-    std::vector<float> logits(256);
-    logits['a' + history.size() % 26] = 20;
-    return logits;
-  };
-  return model;
+  return NewFake(info, NextLetter);
 }
 
 inline LoadedModel WithBytes(std::unique_ptr<const Model> model) {
@@ -144,6 +130,21 @@ inline std::shared_ptr<grpc::Channel> NewChannel(int port) {
   return channel;
 }
 
+// A server on a port of its own; no metrics, whose port takes 2 s to close: only where a test reads them.
+inline config::v1::ServerConfig NewConfig() {
+  config::v1::ServerConfig config;
+  config.set_address("127.0.0.1:0");
+  config.set_metrics_address("");
+  config.set_threads(1);
+  return config;
+}
+// A model that the test's loader makes.
+inline void AddModel(const std::string& name, config::v1::ServerConfig* config) {
+  auto* model = config->add_models();
+  model->set_name(name);
+  model->set_folder("nowhere");
+}
+
 class World {
  public:
   using Models = std::map<std::string, std::function<absl::StatusOr<LoadedModel>()>>;
@@ -153,15 +154,8 @@ class World {
       Models models,
       const std::function<void(config::v1::ServerConfig&)>& change = [](config::v1::ServerConfig&) {})
       : models_(std::move(models)) {
-    config::v1::ServerConfig config;
-    config.set_address("127.0.0.1:0");
-    config.set_metrics_address("");  // its port takes 2 s to close: only where a test reads it
-    config.set_threads(1);
-    for (const auto& [name, make] : models_) {
-      auto* model = config.add_models();
-      model->set_name(name);
-      model->set_folder("nowhere");
-    }
+    config::v1::ServerConfig config = NewConfig();
+    for (const auto& [name, make] : models_) AddModel(name, &config);
     change(config);
     auto server = Server::Listen(*WithModels(config), [this](const ModelSpec& spec) {
       const auto made = models_.find(spec.name);
@@ -196,6 +190,11 @@ class World {
   std::shared_ptr<grpc::Channel> channel_;
 };
 
+// Model "m", a classifier.
+inline World::Models OneClassifier() {
+  return {{"m", [] { return WithBytes(NewFakeClassifier()); }}};
+}
+
 // A context that gives up after 20 s, so that a test that would hang fails.
 inline std::unique_ptr<grpc::ClientContext> NewContext() {
   auto context = std::make_unique<grpc::ClientContext>();
@@ -223,6 +222,11 @@ inline v1::GenerateRequest EndlessRequest() {
 }
 
 inline void WithMetrics(config::v1::ServerConfig& config) { config.set_metrics_address("127.0.0.1:0"); }
+// One input is worked on, so each is a batch of its own.
+inline void OneAtATime(config::v1::ServerConfig& config) {
+  WithMetrics(config);
+  config.mutable_scheduling()->set_max_running(1);
+}
 
 // All that a port answers to `request`, until it closes the connection.
 inline std::string AskPort(int port, const std::string& request) {
@@ -240,34 +244,15 @@ inline std::string AskPort(int port, const std::string& request) {
   return answer;
 }
 
-inline std::string Metrics(World& world) {
-  return AskPort(world.server().metrics_port(),
-                 "GET /metrics HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n");
+inline std::string Metrics(const Server& server) {
+  return AskPort(server.metrics_port(), "GET /metrics HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n");
 }
+inline std::string Metrics(World& world) { return Metrics(world.server()); }
 
-// The values of all of a metric's lines together: of a family, or of those lines that begin so.
-inline double MetricSum(const std::string& exposition, const std::string& name) {
-  double sum = 0;
-  std::string line;
-  for (std::istringstream lines{exposition}; std::getline(lines, line);) {
-    if (line.starts_with(name + " ") || line.starts_with(name + "{"))
-      sum += std::stod(line.substr(line.rfind(' ')));
-  }
-  return sum;
+inline double MetricSum(World& world, const std::string& family,
+                        const std::vector<std::string>& labels = {}) {
+  return MetricSum(Metrics(world), family, labels);
 }
-// The same of those lines that have these labels: {"grpc_method=\"Classify\""}.
-inline double MetricSum(const std::string& exposition, const std::string& family,
-                        const std::vector<std::string>& labels) {
-  double sum = 0;
-  std::string line;
-  for (std::istringstream lines{exposition}; std::getline(lines, line);) {
-    const auto has = [&](const std::string& label) { return line.find(label) != line.npos; };
-    if (line.starts_with(family + "{") && std::ranges::all_of(labels, has))
-      sum += std::stod(line.substr(line.rfind(' ')));
-  }
-  return sum;
-}
-inline double MetricSum(World& world, const std::string& name) { return MetricSum(Metrics(world), name); }
 
 }  // namespace heed
 

@@ -1,12 +1,14 @@
 // Metrics as they are scraped: the text, taken apart.
-#ifndef HEED_TESTS_SERVER_SERVICE_EXPOSITION_H_
-#define HEED_TESTS_SERVER_SERVICE_EXPOSITION_H_
+#ifndef HEED_TESTS_SERVER_OBSERVATION_EXPOSITION_H_
+#define HEED_TESTS_SERVER_OBSERVATION_EXPOSITION_H_
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <sstream>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace heed {
 
@@ -51,6 +53,22 @@ inline std::set<std::string> Families(const std::string& exposition) {
   return names;
 }
 
+// What a family counts: its values together, or for a histogram or summary its observations; of those lines
+// that have these labels: {"grpc_method=\"Classify\""}.
+inline double MetricSum(const std::string& exposition, const std::string& family,
+                        const std::vector<std::string>& labels = {}) {
+  const bool observes = exposition.find("\n" + family + "_count") != exposition.npos;
+  const std::string name = observes ? family + "_count" : family;
+  double sum = 0;
+  std::string line;
+  for (std::istringstream lines{exposition}; std::getline(lines, line);) {
+    const auto has = [&](const std::string& label) { return line.find(label) != line.npos; };
+    if ((line.starts_with(name + " ") || line.starts_with(name + "{")) && std::ranges::all_of(labels, has))
+      sum += std::stod(line.substr(line.rfind(' ')));
+  }
+  return sum;
+}
+
 }  // namespace heed
 
-#endif  // HEED_TESTS_SERVER_SERVICE_EXPOSITION_H_
+#endif  // HEED_TESTS_SERVER_OBSERVATION_EXPOSITION_H_
