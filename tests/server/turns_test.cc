@@ -1,7 +1,9 @@
 #include "server/turns.h"
 
 #include <atomic>
+#include <chrono>
 #include <functional>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -124,69 +126,59 @@ TEST_F(TurnsTest, WhatALayerThrowsPassesThroughAndTheTurnIsOver) {
   turns.Leave(seat);
 }
 
-// The rare seat and the busy one; the rare has used less, so the next turn is due to it.
+// The rare seat rests, and the busy one asks for a turn. The rare has used less, so the next is due to it.
 struct RestTest : testing::Test {
-  // The busy seat's layer runs when `then` has been called, at the latest; says whether before.
-  bool BusyGoesOnBefore(Duration keep, const std::function<void(Turns&, Turns::Seat& rare)>& then) {
-    Threads threads{1};
-    FakeClock clock;
-    Turns turns(&threads, &clock, keep);
-    Turns::Seat busy, rare;
-    turns.Enter(rare);
-    turns.Enter(busy);
-    turns.Rest(rare);
-    std::atomic<bool> ran{false};
-    std::jthread other([&] {
-      LayersOf pass(1, [&] { ran = true; });
-      turns.Advance(pass, busy);
-      turns.Leave(busy);
+  void AskWhileTheOtherRests(Duration keep) {
+    turns = std::make_unique<Turns>(&threads, &clock, keep);
+    turns->Enter(rare);
+    turns->Enter(busy);
+    turns->Rest(rare);
+    asking = std::jthread([this] {
+      LayersOf pass(1, [this] { ran = true; });
+      turns->Advance(pass, busy);
+      turns->Leave(busy);
     });
-    while (turns.waiting() == 0 && !ran) std::this_thread::yield();
-    if (keep == Duration::zero()) {
-      while (!ran) std::this_thread::yield();
-    }
-    const bool before = ran;
-    then(turns, rare);
-    return before;
+    while (turns->waiting() == 0 && !ran) std::this_thread::yield();
   }
+  bool RunsAtLast() {
+    const auto until = std::chrono::steady_clock::now() + seconds(20);
+    while (!ran && std::chrono::steady_clock::now() < until) std::this_thread::yield();
+    return ran;
+  }
+
+  FakeClock clock;
+  Threads threads{1};
+  std::unique_ptr<Turns> turns;
+  Turns::Seat busy, rare;
+  std::atomic<bool> ran{false};
+  std::jthread asking;  // last: it uses the rest
 };
 
 TEST_F(RestTest, ADueTurnIsKeptForASeatThatComesBackSoon) {
-  EXPECT_FALSE(BusyGoesOnBefore(std::chrono::hours(1), [](Turns& turns, Turns::Seat& rare) {
-    turns.Enter(rare);
-    LayersOf pass(1, [] {});
-    turns.Advance(pass, rare);
-    turns.Leave(rare);
-  }));
+  AskWhileTheOtherRests(std::chrono::hours(1));
+  EXPECT_FALSE(ran);
+  turns->Enter(rare);
+  LayersOf pass(1, [] {});
+  turns->Advance(pass, rare);
+  turns->Leave(rare);
+  EXPECT_TRUE(RunsAtLast());
 }
 
 TEST_F(RestTest, OthersGoOnWhereASeatStaysAway) {
-  EXPECT_TRUE(BusyGoesOnBefore(Duration::zero(), [](Turns& turns, Turns::Seat& rare) { turns.Leave(rare); }));
+  AskWhileTheOtherRests(Duration::zero());
+  EXPECT_TRUE(RunsAtLast());
+  turns->Leave(rare);
 }
 
 // By the clock that it was given: the hour passes at once.
 TEST_F(RestTest, ADueTurnIsKeptForSoLongAndNoLonger) {
-  Threads threads{1};
-  FakeClock clock;
-  Turns turns(&threads, &clock, std::chrono::hours(1));
-  Turns::Seat busy, rare, passing;
-  turns.Enter(rare);
-  turns.Enter(busy);
-  turns.Rest(rare);
-  std::atomic<bool> ran{false};
-  std::jthread other([&] {
-    LayersOf pass(1, [&] { ran = true; });
-    turns.Advance(pass, busy);
-    turns.Leave(busy);
-  });
-  while (turns.waiting() == 0) std::this_thread::yield();
+  AskWhileTheOtherRests(std::chrono::hours(1));
   EXPECT_FALSE(ran);
   clock.Move(std::chrono::hours(1));
-  turns.Leave(passing);  // who waits looks again
-  const auto until = std::chrono::steady_clock::now() + seconds(20);
-  while (!ran && std::chrono::steady_clock::now() < until) std::this_thread::yield();
-  EXPECT_TRUE(ran);
-  turns.Leave(rare);
+  Turns::Seat passing;
+  turns->Leave(passing);  // who waits looks again
+  EXPECT_TRUE(RunsAtLast());
+  turns->Leave(rare);
 }
 
 }  // namespace
