@@ -21,7 +21,6 @@ Call::Call(Edge* edge, const Method& method, grpc::CallbackServerContext* contex
 void Call::Begin() {
   self_ = shared_from_this();
   absl::Status status = edge_->Enter(method_);
-  if (status.ok() && grpc_call_failed_before_recv_message(context_->c_call())) status = WhyGone();
   if (status.ok()) status = id_.status;
   if (!status.ok()) return End(status);
   Do([this] {
@@ -65,9 +64,13 @@ bool Call::ended() const {
   return ended_;
 }
 
+// A call that was taken back before its request had come was opened with an empty one, and found malformed:
+// nobody was told so.
 absl::Status Call::Outcome() const {
   std::lock_guard lock(mutex_);
-  return stalled_ ? Stalled() : outcome_;
+  if (stalled_) return Stalled();
+  const bool malformed = !outcome_.ok() && ReasonOf(outcome_) == ErrorReason::kMalformedRequest;
+  return malformed && context_->IsCancelled() ? Gone(deadline_, edge_->clock().Now()) : outcome_;
 }
 
 void Call::Writing(bool writing) {

@@ -26,8 +26,7 @@ class Call : public Stallable, public std::enable_shared_from_this<Call> {
  public:
   Call(const Call&) = delete;
 
-  // Enters the edge and Open()s on its intake (health: at once), or refuses; ends if the client has gone
-  // without sending its request. Once, right after making it.
+  // Enters the edge and Open()s on its intake (health: at once), or refuses. Once, right after making it.
   void Begin();
   void EndIfStalledSince(Time time) final;
 

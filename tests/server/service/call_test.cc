@@ -58,7 +58,11 @@ class Scripted final : public StreamCall {
       : StreamCall(edge, kGenerate, context, request), script_(script) {}
 
  private:
-  absl::Status Open(const grpc::ByteBuffer&) override { return script_.open(); }
+  absl::Status Open(const grpc::ByteBuffer& bytes) override {
+    v1::GenerateRequest request;
+    RETURN_IF_ERROR(Parse(bytes, &request));
+    return script_.open();
+  }
   Next Take() override {
     if (auto text = script_.text()) {
       v1::GenerateEvent event;
