@@ -1,31 +1,26 @@
 #include "engine/blocks/feed_forward.h"
 
-#include "engine/attention/attention.h"
 #include "engine/base/status.h"
 
 namespace heed {
+
+using Factory = absl::StatusOr<std::unique_ptr<FeedForward>>(const FeedForwardSetting&, JsonFields&,
+                                                             const WeightScope&);
+#define FEED_FORWARD(type, factory) Factory factory;
+#include "engine/blocks/feed_forwards.def"
+#undef FEED_FORWARD
+
 namespace {
 
-class DenseFeedForward : public FeedForward {
- public:
-  DenseFeedForward(PackedWeights up, PackedWeights down, Activation activation)
-      : up_(std::move(up)), down_(std::move(down)), activation_(activation) {
-    hidden_ = up_.out();
-    weight_bytes_ = up_.bytes() + down_.bytes();
-    multiply_adds_ = static_cast<double>(up_.in()) * up_.out() * (up_.gated() ? 2 : 1) +
-                     static_cast<double>(down_.in()) * down_.out();
-  }
+struct Variant {
+  const char* type;
+  Factory* factory;
+};
 
-  void Run(RowBlock& block, const Rows& in, const Epilogue& out) const override {
-    Rows hidden = block.buffers.hidden.First(block.rows()).Cols(0, hidden_);
-    Linear(block, in, up_, {.out = hidden, .activation = activation_});
-    hidden.cols = down_.in();
-    Linear(block, hidden, down_, out);
-  }
-
- private:
-  PackedWeights up_, down_;
-  Activation activation_;
+constexpr Variant kVariants[] = {
+#define FEED_FORWARD(type, factory) {#type, factory},
+#include "engine/blocks/feed_forwards.def"
+#undef FEED_FORWARD
 };
 
 }  // namespace
@@ -41,20 +36,21 @@ absl::StatusOr<HiddenAct> ParseHiddenAct(const std::string& name) {
   return Invalid("hidden_act '", name, "' is none of relu, gelu, gelu_new, silu, swiglu, geglu, reglu");
 }
 
-absl::StatusOr<std::unique_ptr<FeedForward>> NewDenseFeedForward(const WeightScope& scope, int64_t width,
-                                                                 int64_t hidden, HiddenAct act,
-                                                                 Precision precision) {
-  ASSIGN_OR_RETURN(Product up, LoadProduct(scope, "up", hidden, width));
-  ASSIGN_OR_RETURN(Product down, LoadProduct(scope, "down", width, hidden));
-  PackedWeights first;
-  if (act.gated) {
-    ASSIGN_OR_RETURN(Product gate, LoadProduct(scope, "gate", hidden, width));
-    first = PackedWeights::PackGated({gate.weight, gate.bias}, {up.weight, up.bias}, precision);
-  } else {
-    first = PackedWeights::Pack({{up.weight, up.bias}}, precision);
+std::vector<std::string_view> FeedForwardTypes() {
+  std::vector<std::string_view> types;
+  for (const Variant& variant : kVariants) types.push_back(variant.type);
+  return types;
+}
+
+absl::StatusOr<std::unique_ptr<FeedForward>> NewFeedForward(const FeedForwardSetting& setting,
+                                                            JsonFields& fields, const WeightScope& scope) {
+  const std::string type = fields.String("type", "dense");
+  for (const Variant& variant : kVariants) {
+    if (variant.type == type) return variant.factory(setting, fields, scope);
   }
-  return std::make_unique<DenseFeedForward>(
-      std::move(first), PackedWeights::Pack({{down.weight, down.bias}}, precision), act.activation);
+  std::string known;
+  for (const Variant& variant : kVariants) known += Cat(known.empty() ? "" : ", ", variant.type);
+  return Invalid(fields.where(), ".type: \"", type, "\" is none of ", known);
 }
 
 }  // namespace heed

@@ -19,11 +19,21 @@ int64_t RowBuffer::Bytes(int64_t rows, int64_t cols, DType dtype) {
   return (rows + 8) * RowStride(cols, dtype) * SizeOf(dtype);
 }
 
+Rows Pieces::TakeRows(int64_t rows, int64_t cols, DType dtype) {
+  return {dtype, TakeBytes(RowBuffer::Bytes(rows, cols, dtype)), rows, cols, RowStride(cols, dtype)};
+}
+
+void* Pieces::TakeBytes(int64_t bytes) {
+  void* piece = memory_ == nullptr ? nullptr : memory_ + bytes_;
+  bytes_ += Scratch::Piece(bytes);
+  return piece;
+}
+
 BlockBuffers::BlockBuffers(const BlockWidths& widths, Precision precision) {
   DType type = ActivationType(precision);
   input = RowBuffer(kMaxBlockRows, widths.width, type);
-  hidden = RowBuffer(kMaxBlockRows, widths.hidden, type);
   result = RowBuffer(kMaxBlockRows, widths.width, DType::kF32);
+  shared = Buffer(widths.shared_bytes);
   if (precision == Precision::kInt8) {
     quantized = RowBuffer(kMaxBlockRows, (widths.reads + 63) / 64 * 64, DType::kU8);
     scales = Buffer(kMaxBlockRows * sizeof(float));
@@ -33,16 +43,15 @@ BlockBuffers::BlockBuffers(const BlockWidths& widths, Precision precision) {
 int64_t BlockBuffers::Bytes(const BlockWidths& widths, Precision precision) {
   const DType type = ActivationType(precision);
   const auto rows = [](int64_t cols, DType dtype) { return RowBuffer::Bytes(kMaxBlockRows, cols, dtype); };
-  const int64_t always =
-      rows(widths.width, type) + rows(widths.hidden, type) + rows(widths.width, DType::kF32);
+  const int64_t always = rows(widths.width, type) + rows(widths.width, DType::kF32) + widths.shared_bytes;
   if (precision != Precision::kInt8) return always;
   return always + rows((widths.reads + 63) / 64 * 64, DType::kU8) +
          kMaxBlockRows * static_cast<int64_t>(sizeof(float));
 }
 
 int64_t BlockBuffers::bytes() const {
-  return input.bytes() + hidden.bytes() + result.bytes() + quantized.bytes() +
-         static_cast<int64_t>(scales.size());
+  return input.bytes() + result.bytes() + quantized.bytes() +
+         static_cast<int64_t>(scales.size() + shared.size());
 }
 
 void Linear(RowBlock& block, const Rows& in, const PackedWeights& weights, const Epilogue& epilogue) {
@@ -57,6 +66,14 @@ void Linear(RowBlock& block, const Rows& in, const PackedWeights& weights, const
   Gemm(block.team, input, weights, epilogue, block.scratch);
   block.scratch.Reset();
   block.team.Barrier();
+}
+
+void LinearInTurn(RowBlock& block, int64_t turn, const GemmInput& in, const PackedWeights& weights,
+                  const Epilogue& epilogue) {
+  const ScratchFrame frame(block.scratch);
+  const int size = block.team.size();
+  Team turned(static_cast<int>((block.team.rank() + turn) % size), size, nullptr);
+  Gemm(turned, in, weights, epilogue, block.scratch);
 }
 
 }  // namespace heed

@@ -6,6 +6,8 @@
 #ifndef HEED_ENGINE_BLOCKS_ROW_BLOCK_H_
 #define HEED_ENGINE_BLOCKS_ROW_BLOCK_H_
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 
 #include "engine/base/memory.h"
@@ -38,21 +40,40 @@ class RowBuffer {
   Rows rows_;
 };
 
-// Widths that a model's programs need between products.
+// Memory given out in pieces, one after another. Without memory it only counts: a layout and its closed form
+// are the same text.
+class Pieces {
+ public:
+  explicit Pieces(void* memory = nullptr) : memory_(static_cast<std::byte*>(memory)) {}
+
+  template <typename T>
+  T* Take(int64_t count) {
+    return static_cast<T*>(TakeBytes(count * static_cast<int64_t>(sizeof(T))));
+  }
+  Rows TakeRows(int64_t rows, int64_t cols, DType dtype);  // as a RowBuffer's
+  int64_t bytes() const { return bytes_; }                 // taken
+
+ private:
+  void* TakeBytes(int64_t bytes);
+  std::byte* memory_;
+  int64_t bytes_ = 0;
+};
+
+// What a model's programs need between products.
 struct BlockWidths {
-  int64_t width = 0;   // of the residual stream
-  int64_t hidden = 0;  // widest feed-forward
-  int64_t reads = 0;   // widest input of any product
+  int64_t width = 0;         // of the residual stream
+  int64_t reads = 0;         // widest input of any product
+  int64_t shared_bytes = 0;  // the most that a feed-forward's team shares
 };
 
 // The intermediate rows of one block; a thread's own, or the whole team's. Reused by every program.
 struct BlockBuffers {
   BlockBuffers(const BlockWidths& widths, Precision precision);
   RowBuffer input;      // activation type: what a sublayer's first product reads
-  RowBuffer hidden;     // activation type: inside the feed-forward
   RowBuffer result;     // f32: a sublayer's result before its norm ("res_post")
   RowBuffer quantized;  // int8 of what a product reads
   Buffer scales;        // of `quantized`, a float a row
+  Buffer shared;        // inside the feed-forward, which lays it out
   int64_t bytes() const;
   static int64_t Bytes(const BlockWidths& widths, Precision precision);  // closed form
 };
@@ -70,11 +91,30 @@ struct RowBlock {
 // epilogue(in W' + b) for the block's rows.
 void Linear(RowBlock& block, const Rows& in, const PackedWeights& weights, const Epilogue& epilogue);
 
+// One of several products between two barriers, the `turn`-th: each begins with another member, so that small
+// ones do not all leave the same members idle. Takes no scratch when it is done.
+void LinearInTurn(RowBlock& block, int64_t turn, const GemmInput& in, const PackedWeights& weights,
+                  const Epilogue& epilogue);
+
 // f(first, count) for this member's share of the block's rows, then a barrier.
 template <typename F>
 void ForRows(RowBlock& block, F f) {
   Range share = block.team.Share(block.rows());
   if (share.size() > 0) f(share.begin, share.size());
+  block.team.Barrier();
+}
+
+// f(row, columns) for this member's share of the block's rows, of which each has `cols` columns: of few rows
+// the columns are shared too, in pieces of at least 64.
+template <typename F>
+void ForRowParts(RowBlock& block, int64_t cols, F f) {
+  const int64_t most = block.rows() >= block.team.size() ? 1 : (cols + 63) / 64;
+  const int64_t parts = std::min<int64_t>(most, block.team.size()), part = (cols + parts - 1) / parts;
+  const Range share = block.team.Share(block.rows() * parts);
+  for (int64_t i = share.begin; i < share.end; ++i) {
+    const int64_t begin = std::min(cols, i % parts * part);
+    f(i / parts, Range{begin, std::min(cols, begin + part)});
+  }
   block.team.Barrier();
 }
 

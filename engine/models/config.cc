@@ -122,19 +122,15 @@ LayerConfig ReadLayer(const Json& json, const std::string& where, bool cross, Js
     layer.cross_attention = own.Raw("cross_attention");
     if (!layer.cross_attention.is_object()) own.Fail("cross_attention is not an object");
   }
-  const Json& ffn = own.Raw("ffn");
-  if (!ffn.is_null()) {
-    JsonFields options(ffn, where + ".ffn");
-    layer.ffn = options.Choice("type", {"dense", "none"});
-    if (absl::Status status = options.Finish(); !status.ok()) fields.Fail(std::string(status.message()));
-  }
+  layer.feed_forward = own.Has("ffn") ? own.Raw("ffn") : Json::object();
+  own.Ignore("ffn");
+  if (!layer.feed_forward.is_object()) own.Fail("ffn is not an object");
   if (absl::Status status = own.Finish(); !status.ok()) fields.Fail(std::string(status.message()));
   return layer;
 }
 
 // The layers under `key`; `cross`: each has a cross-attention.
-std::vector<LayerConfig> ReadLayers(JsonFields& fields, const std::string& key, bool cross,
-                                    const ModelConfig& config) {
+std::vector<LayerConfig> ReadLayers(JsonFields& fields, const std::string& key, bool cross) {
   std::vector<LayerConfig> read;
   const Json& layers = fields.Raw(key);
   if (!layers.is_array()) {
@@ -147,9 +143,6 @@ std::vector<LayerConfig> ReadLayers(JsonFields& fields, const std::string& key, 
   }
   for (size_t i = 0; i < layers.size(); ++i) {
     read.push_back(ReadLayer(layers[i], Cat("config.json: ", key, "[", i, "]"), cross, fields));
-    if (read.back().ffn == "dense" && config.intermediate_size == 0) {
-      fields.Fail("intermediate_size is missing");
-    }
   }
   return read;
 }
@@ -169,9 +162,9 @@ absl::StatusOr<ModelConfig> ParseModelConfig(const Json& json) {
     fields.Fail(std::string(act.status().message()));
   ReadNorm(fields, config);
   ReadEmbedding(fields, config);
-  config.layers = ReadLayers(fields, "layers", /*cross=*/false, config);
+  config.layers = ReadLayers(fields, "layers", /*cross=*/false);
   if (config.architecture == Architecture::kEncoderDecoder) {
-    config.decoder_layers = ReadLayers(fields, "decoder_layers", /*cross=*/true, config);
+    config.decoder_layers = ReadLayers(fields, "decoder_layers", /*cross=*/true);
   }
   ReadHead(fields, config);
   ReadTokenIds(fields, config);

@@ -21,7 +21,7 @@ enum class Pooling { kNone, kFirst, kMean, kLast };
 struct LayerConfig {
   Json attention;        // {"type", options}, read by the variant
   Json cross_attention;  // the same; null but in the decoder of an encoder-decoder
-  std::string ffn = "dense";
+  Json feed_forward;     // the same under "ffn", read by the feed-forward; {} where the file has none
 };
 
 struct ModelConfig {
@@ -29,7 +29,7 @@ struct ModelConfig {
   int64_t vocab_size = 0;
   int64_t width = 0;              // hidden_size
   int num_heads = 0;              // num_attention_heads
-  int64_t intermediate_size = 0;  // may be 0 when every layer's ffn is "none"
+  int64_t intermediate_size = 0;  // 0: not given, as some feed-forwards need none
   HiddenAct act;
   NormOptions norm;
   float embedding_scale = 1;

@@ -89,7 +89,7 @@ struct ModelInfo {
   int64_t max_tokens = 0;         // the longest sequence; 0 = no limit of its own
   int64_t max_source_tokens = 0;  // encoder-decoders: the longest source; 0 = no limit of its own
   DecodeClass decode = DecodeClass::kNone;
-  bool data_dependent = false;      // as Attention says, of any layer
+  bool data_dependent = false;      // as Attention and FeedForward say, of any layer
   std::vector<std::string> labels;  // id2label, "LABEL_0" ... where the file names none; classification heads
   bool multi_label = false;         // scores are sigmoids, not a softmax
   bool normalize = false;           // embeddings are meant to have length 1; a pass gives them as they are

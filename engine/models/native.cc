@@ -36,6 +36,23 @@ absl::StatusOr<std::unique_ptr<Attention>> LoadAttention(const ModelConfig& conf
   return attention;
 }
 
+// The layer's feed-forward, if it has one.
+absl::Status AddFeedForward(const ModelConfig& config, std::string where, const Json& options,
+                            const WeightScope& scope, Precision precision, Step& step) {
+  const FeedForwardSetting setting{.width = config.width,
+                                   .hidden = config.intermediate_size,
+                                   .act = config.act,
+                                   .num_heads = config.num_heads,
+                                   .precision = precision,
+                                   .where = std::move(where)};
+  JsonFields fields(options, setting.where);
+  ASSIGN_OR_RETURN(auto feed_forward, NewFeedForward(setting, fields, scope / "ffn"));
+  if (!feed_forward) return absl::OkStatus();
+  ASSIGN_OR_RETURN(step.feed_forward, FeedForwardSublayer::Load(std::move(feed_forward), scope / "norm2",
+                                                                config.width, config.norm));
+  return absl::OkStatus();
+}
+
 // Appends the layer's steps: one, or two with cross-attention, the feed-forward with the last.
 absl::Status AddLayer(const ModelConfig& config, const StackPlan& plan, int i, const WeightScope& scope,
                       Precision precision, std::vector<Step>& steps) {
@@ -56,12 +73,8 @@ absl::Status AddLayer(const ModelConfig& config, const StackPlan& plan, int i, c
   if (!layer.cross_attention.is_null()) {
     RETURN_IF_ERROR(add("cross_attention", "norm_cross", layer.cross_attention));
   }
-  if (layer.ffn == "none") return absl::OkStatus();
-  ASSIGN_OR_RETURN(auto dense, NewDenseFeedForward(scope / "ffn", config.width, config.intermediate_size,
-                                                   config.act, precision));
-  ASSIGN_OR_RETURN(steps.back().feed_forward,
-                   FeedForwardSublayer::Load(std::move(dense), scope / "norm2", config.width, config.norm));
-  return absl::OkStatus();
+  return AddFeedForward(config, Cat("config.json: ", plan.key, "[", i, "].ffn"), layer.feed_forward, scope,
+                        precision, steps.back());
 }
 
 absl::StatusOr<Stack> LoadStack(const ModelConfig& config, const StackPlan& plan, const WeightScope& scope,
@@ -131,8 +144,10 @@ DecodeClass DecodeOf(const Stack& stack) {
 }
 
 bool IsDataDependent(const Stack& stack) {
-  return std::ranges::any_of(stack.steps,
-                             [](const Step& step) { return step.attention.attention().data_dependent(); });
+  return std::ranges::any_of(stack.steps, [](const Step& step) {
+    return step.attention.attention().data_dependent() ||
+           (step.feed_forward && step.feed_forward->feed_forward().data_dependent());
+  });
 }
 
 // Of an encoder-decoder `encoder` and `stack`, of the others `stack` alone.

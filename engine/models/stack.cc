@@ -10,15 +10,17 @@ int64_t GeometricMean(int64_t n, int64_t source) {
 }
 
 void Stack::Measure(int64_t width) {
-  widths = {.width = width, .hidden = 0, .reads = width};
+  widths = {.width = width, .reads = width, .shared_bytes = 0};
   for (const Step& step : steps) {
     products_width = std::max(products_width, step.attention.products_width());
     source_products_width = std::max(source_products_width, step.attention.source_products_width());
     attended_width = std::max(attended_width, step.attention.attention().out_width());
-    if (step.feed_forward)
-      widths.hidden = std::max(widths.hidden, step.feed_forward->feed_forward().hidden());
+    widths.reads = std::max(widths.reads, attended_width);
+    if (!step.feed_forward) continue;
+    const FeedForward& feed_forward = step.feed_forward->feed_forward();
+    widths.reads = std::max(widths.reads, feed_forward.reads());
+    widths.shared_bytes = std::max(widths.shared_bytes, feed_forward.shared_bytes());
   }
-  widths.reads = std::max({width, attended_width, widths.hidden});
 }
 
 int64_t Stack::weight_bytes() const {
@@ -52,6 +54,7 @@ int64_t Stack::ScratchBytes(int64_t rows) const {
     const Attention& attention = step.attention.attention();
     const auto products = static_cast<int64_t>(attention.products().size() * sizeof(Rows));
     most = std::max(most, Scratch::Piece(products) + attention.ScratchBytes(rows));
+    if (step.feed_forward) most = std::max(most, step.feed_forward->feed_forward().scratch_bytes());
   }
   return most;
 }

@@ -59,8 +59,7 @@ TEST(ModelConfig, EveryRefusalNamesTheFieldTheValueAndTheLimit) {
       {With("architecture", nullptr), {"architecture"}},
       {With("tokenizer", "words"), {"tokenizer", "words", "bytes"}},
       {With("unknown_key", 1), {"unknown_key"}},
-      {With("layers", {{{"attention", {{"type", "full"}}}, {"ffn", {{"type", "moe"}}}}}),
-       {"layers[0].ffn", "moe"}},
+      {With("layers", {{{"attention", {{"type", "full"}}}, {"ffn", "dense"}}}), {"layers[0]", "ffn"}},
       {With("layers", {{{"atention", {{"type", "full"}}}}}), {"layers[0]", "attention"}},
   };
   for (const Case& c : cases) {
