@@ -25,7 +25,7 @@ AGREED = ("native/plain-*", "native/softmax-*", "native/large-plain-*", "native/
           "native/linear-*", "native/large-linear-*", "native/seq2seq-*",
           "native/sliding-window-*", "native/large-sliding-window-*", "native/relative-memory-*",
           "native/large-relative-memory-*", "native/lsh-*",
-          "native/synthesizer-*", "native/large-synthesizer-*",
+          "native/synthesizer-*", "native/large-synthesizer-*", "native/moe-*", "native/pkm-*",
           "sampling", "tokenizers/word-level")
 NOT_YET = "shaw"
 
@@ -187,7 +187,7 @@ def stage_levels():
     available = [level for level in LEVELS if level[1] <= cpu]
     for name, _, onednn, highway in available[:-1]:
         env = {"ONEDNN_MAX_CPU_ISA": onednn, "HEED_MAX_SIMD": highway}
-        for binary in sorted({"ops_test", "attention_test"} & set(binaries("release"))):
+        for binary in sorted({"ops_test", "attention_test", "blocks_test"} & set(binaries("release"))):
             gtest("release", binary, env=env, name=f"{name} {binary}")
         for dtype in DTYPES:
             golden("release", golden_folders(), dtype, env, f"{name} golden {dtype}")

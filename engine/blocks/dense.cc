@@ -1,7 +1,7 @@
 // "dense": two products with an activation between (Vaswani et al. 2017), or three, where hidden_act is a
 // gated form (Shazeer 2020):
-//   y = Wd act(Wu x + bu) + bd             relu, gelu, gelu_new, silu
-//   y = Wd (act(Wg x + bg) * (Wu x + bu)) + bd   swiglu, geglu, reglu
+//   relu, gelu, gelu_new, silu   y = Wd act(Wu x + bu) + bd
+//   swiglu, geglu, reglu         y = Wd (act(Wg x + bg) * (Wu x + bu)) + bd
 // No options; the model's hidden_act and intermediate_size.
 // Tensors: up, gate (if gated), down; biases where present.
 #include "engine/blocks/dense.h"

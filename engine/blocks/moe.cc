@@ -1,14 +1,14 @@
-// "moe": a mixture of experts, each a "dense" feed-forward of the model's hidden_act and intermediate_size. A
-// router chooses for each row the top_k most probable, p = softmax(Wr x) over all experts:
+// "moe": a mixture of experts, each a "dense" feed-forward of the model's hidden_act and intermediate_size.
+// A router chooses for each row the top_k most probable, p = softmax(Wr x) over all experts:
 //   top_k 1, Switch Transformer (Fedus et al. 2021)   y = p_e E_e(x)
 //   top_k 2, GShard (Lepikhin et al. 2020)            y = (p_e E_e(x) + p_f E_f(x)) / (p_e + p_f)
-// Options: experts; top_k (1); capacity (null, the only form: no row is dropped, so that decoding is exact).
+// Options: experts; top_k (1); capacity (null, the only form: no row is dropped, so decoding is exact).
 // Tensors: router.weight [experts, hidden_size], router.bias where present; experts.E.{up, gate, down} as of
 //   "dense".
 //
-// The router computes in f32 whatever the precision; of equal probabilities the lower index is taken. Rows of
-// a block are put in the order of their experts: each expert with rows is one product over them, which reads
-// its weights once, and one without costs nothing.
+// The router computes in f32 whatever the precision; of equal probabilities the lower index is taken. Rows
+// of a block are put in the order of their experts: each expert with rows is one product over them, which
+// reads its weights once, and one without costs nothing.
 #include <algorithm>
 #include <cmath>
 #include <cstring>

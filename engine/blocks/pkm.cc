@@ -1,16 +1,15 @@
 // "pkm": a product-key memory (Lample et al. 2019) in place of a feed-forward. A head's query q = Wq x + bq
-// has two halves; value i * n_keys + j scores q1 . c1_i + q2 . c2_j:
-//   of each half the top_k best sub-keys are kept, of their sums the top_k best: exactly the best of all
-//   values y = sum over heads and kept of softmax(scores) V[kept]
+// has two halves, and value i * n_keys + j the score q1 . c1_i + q2 . c2_j:
+//   kept  of each half the top_k best sub-keys, of their sums the top_k best: the best of all values
+//   y =   sum over heads and kept of softmax(scores) V[kept]
 // Of equal sums the one with the better first half comes first, then that with the better second half.
 // Options: num_heads (num_attention_heads); n_keys; d_k, the query's numbers, even; top_k, at most n_keys.
-// Tensors: query.weight [num_heads * d_k, hidden_size], query.bias where present (a batch norm of the
-// published
-//   model is folded in); sub_keys [num_heads, 2, n_keys, d_k / 2]; values [n_keys^2, hidden_size], of all
-//   heads.
+// Tensors: query.weight [num_heads * d_k, hidden_size], query.bias where present (with a batch norm of the
+//   published model folded in); sub_keys [num_heads, 2, n_keys, d_k / 2]; values [n_keys^2, hidden_size],
+//   the same for all heads.
 //
 // A row costs 2 n_keys scores a head and the sums of top_k, never n_keys^2. Scores are computed in f32
-// whatever the precision. Values are kept as bf16 where the file or the precision has bf16, else in f32.
+// whatever the precision. Values are kept in bf16 where the file or the precision has it, else in f32.
 #include <algorithm>
 #include <cmath>
 #include <cstring>

@@ -50,14 +50,33 @@ class Maker {
       Norm(name + ".norm_cross");
       Attention(name + ".cross_attention", layer["cross_attention"]);
     }
-    if (layer.value("ffn", Json{{"type", "dense"}})["type"] == "none") return;
+    const Json feed_forward = layer.value("ffn", Json{{"type", "dense"}});
+    if (feed_forward["type"] == "none") return;
     Norm(name + ".norm2");
+    FeedForward(name + ".ffn", feed_forward);
+  }
+
+  void FeedForward(const std::string& name, const Json& options) {
+    if (options["type"] == "moe") {
+      Product(name + ".router", options["experts"], width_, false);
+      for (int64_t e = 0; e < options["experts"]; ++e) Dense(Cat(name, ".experts.", e));
+    } else if (options["type"] == "pkm") {
+      const int64_t heads = options.value("num_heads", config_["num_attention_heads"].get<int64_t>());
+      const int64_t keys = options["n_keys"], query = options["d_k"];
+      Product(name + ".query", heads * query, width_, biases_);
+      Add(name + ".sub_keys", {heads, 2, keys, query / 2}, 1.0);
+      Add(name + ".values", {keys * keys, width_}, 1.0);
+    } else {
+      Dense(name);
+    }
+  }
+
+  void Dense(const std::string& name) {
     int64_t hidden = config_["intermediate_size"];
     std::string act = config_.value("hidden_act", "gelu");
-    if (act == "swiglu" || act == "geglu" || act == "reglu")
-      Product(name + ".ffn.gate", hidden, width_, biases_);
-    Product(name + ".ffn.up", hidden, width_, biases_);
-    Product(name + ".ffn.down", width_, hidden, biases_);
+    if (act == "swiglu" || act == "geglu" || act == "reglu") Product(name + ".gate", hidden, width_, biases_);
+    Product(name + ".up", hidden, width_, biases_);
+    Product(name + ".down", width_, hidden, biases_);
   }
 
   void Attention(const std::string& name, const Json& options) {

@@ -21,8 +21,8 @@ struct RandomWeights {
   std::map<std::string, Tensor> tensors;
 };
 
-// The tensors of a native configuration (dense feed-forwards, attention of any listed type), f32, scaled
-// so that activations neither vanish nor explode. `attention_bias` says whether products have biases.
+// The tensors of a native configuration (attention and feed-forwards of any listed type), f32, scaled so that
+// activations neither vanish nor explode. `attention_bias` says whether products have biases.
 RandomWeights MakeRandomWeights(const Json& config, uint64_t seed = 1);
 
 // The model and the memory that it reads its embeddings from.

@@ -3,7 +3,6 @@
 // anew.
 #include <cstdlib>
 #include <fstream>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -11,51 +10,21 @@
 #include "gtest/gtest.h"
 #include "tests/engine/attention/examples.h"
 #include "tests/engine/attention/layer.h"
+#include "tests/testing/documents.h"
 
 namespace heed {
 namespace {
 
 constexpr const char* kDocument = HEED_SOURCE_DIR "/docs/variants.md";
 
-std::string Read(const std::string& path) {
-  std::ifstream file(path);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
-// What follows "// " in the lines with which a text begins.
-std::string FirstComment(const std::string& text) {
-  std::istringstream lines(text);
-  std::string comment;
-  for (std::string line; std::getline(lines, line) && line.starts_with("//");)
-    comment += (line.size() > 3 ? line.substr(3) : "") + "\n";
-  return comment;
-}
-
-// The words behind a type's line in variants.def.
 std::string Title(const std::string& type) {
-  std::istringstream lines(Read(HEED_SOURCE_DIR "/engine/attention/variants.def"));
-  for (std::string line; std::getline(lines, line);) {
-    if (line.starts_with("VARIANT(" + type + ",")) return line.substr(line.find("// ") + 3);
-  }
-  return "";
+  return WordsBehind("VARIANT(" + type + ",", HEED_SOURCE_DIR "/engine/attention/variants.def");
 }
 
 std::string Place(const AttentionExample& example) {
   return example.place == Place::kEncoder   ? "encoder"
          : example.place == Place::kDecoder ? "decoder"
                                             : "cross";
-}
-
-// 1234567 as "1.2M".
-std::string Short(double number) {
-  const char* units[] = {"", "k", "M", "G", "T"};
-  int unit = 0;
-  for (; number >= 1000 && unit < 4; ++unit) number /= 1000;
-  char text[32];
-  std::snprintf(text, sizeof(text), unit > 0 && number < 100 ? "%.1f%s" : "%.0f%s", number, units[unit]);
-  return text;
 }
 
 std::string Row(const AttentionExample& example) {
@@ -86,7 +55,7 @@ std::string Document() {
   for (std::string_view type : AttentionTypes()) {
     const std::string name(type);
     text += Cat("\n## ", name, ": ", Title(name), "\n\n```\n",
-                FirstComment(Read(Cat(HEED_SOURCE_DIR "/engine/attention/", name, ".cc"))), "```\n\n");
+                FirstComment(ReadText(Cat(HEED_SOURCE_DIR "/engine/attention/", name, ".cc"))), "```\n\n");
     text += "| options | place | decode | longest | state, near | state, far | work, near | work, far |\n";
     text += "|---|---|---|---|---|---|---|---|\n";
     for (const AttentionExample& example : AttentionExamples()) {
@@ -99,14 +68,14 @@ std::string Document() {
 TEST(VariantsDocument, SaysWhatTheCodeSays) {
   const std::string document = Document();
   if (std::getenv("HEED_UPDATE")) std::ofstream(kDocument) << document;
-  EXPECT_EQ(Read(kDocument), document)
+  EXPECT_EQ(ReadText(kDocument), document)
       << "HEED_UPDATE=1 ./dev test attention_test 'VariantsDocument.*' writes it anew";
 }
 
 TEST(VariantsDocument, EveryTypeHasATitleAndAFirstComment) {
   for (std::string_view type : AttentionTypes()) {
     EXPECT_NE(Title(std::string(type)), "") << type;
-    EXPECT_NE(FirstComment(Read(Cat(HEED_SOURCE_DIR "/engine/attention/", type, ".cc"))), "") << type;
+    EXPECT_NE(FirstComment(ReadText(Cat(HEED_SOURCE_DIR "/engine/attention/", type, ".cc"))), "") << type;
   }
 }
 

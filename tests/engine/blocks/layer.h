@@ -73,7 +73,7 @@ inline FeedForwardExample PkmExample(const PkmSizes& sizes = {}) {
 // What the contract tests try. A type of feed_forwards.def that has none here fails.
 inline std::vector<FeedForwardExample> FeedForwardExamples() {
   return {DenseExample(),           DenseExample("swiglu"),    MoeExample(1, 1), MoeExample(6, 1, "relu"),
-          MoeExample(5, 2),         MoeExample(3, 2, "geglu"), PkmExample(),     PkmExample({5, 900, 6, 17}),
+          MoeExample(5, 2),         MoeExample(3, 2, "geglu"), PkmExample(),     PkmExample({5, 420, 6, 17}),
           PkmExample({1, 4, 14, 4})};
 }
 

@@ -91,7 +91,7 @@ TEST(PkmFeedForward, IsTheBestOfAllValues) {
       ExpectItsDefinition({2, 12, 10, 3}, precision, rows, rows / 20);
       ExpectItsDefinition({3, 30, 8, 11}, precision, rows, rows / 20);
       ExpectItsDefinition({1, 6, 2, 6}, precision, rows, rows / 20);
-      ExpectItsDefinition({2, 2100, 6, 4}, precision, rows / 20, 1);  // a head at a time
+      ExpectItsDefinition({5, 420, 6, 4}, precision, (rows + 19) / 20, 0);  // four heads at a time
     }
   }
 }
@@ -159,6 +159,20 @@ TEST(PkmFeedForward, ValuesAreKeptInTheActivationTypeAndCounted) {
     EXPECT_LE(layer->weight_bytes(), values * row * 1.1) << Name(precision);
     EXPECT_TRUE(layer->data_dependent());
   }
+}
+
+TEST(PkmFeedForward, AFilesBf16ValuesStayAsTheyAreInF32) {
+  const FeedForwardLayer floats(PkmExample({2, 100, 10, 3}), Precision::kF32);
+  std::vector<Bf16> halves;
+  for (float number : floats.tensor("values")) halves.push_back(ToBf16(number));
+  std::map<std::string, Tensor> views;
+  for (const auto& [name, shape] : floats.example().shapes)
+    views[name] = {DType::kF32, shape, floats.tensor(name).data()};
+  views["values"] = {DType::kBf16, {100 * 100, 40}, halves.data()};
+  const auto weights = Weights::Of(views);
+  const auto kept = floats.New(floats.options(), WeightScope(*weights));
+  ASSERT_TRUE(kept.ok());
+  EXPECT_LE((*kept)->weight_bytes(), floats->weight_bytes() - 100 * 100 * 64) << "a cache line a value less";
 }
 
 TEST(PkmFeedForward, RefusesWithTheFieldTheValueAndTheLimit) {

@@ -294,6 +294,32 @@ TEST(LongSequence, SixtyFourThousandTokensNeedNothingQuadratic) {
   EXPECT_GT(grown, (state + workspace) / 2);
 }
 
+TEST(LoadNativeModel, AFeedForwardIsRefusedWithItsLayer) {
+  const auto refusal = [](const std::string& architecture, const std::string& key, const Json& feed_forward) {
+    Json config = SmallConfig(architecture, "lm");
+    const RandomWeights weights = MakeRandomWeights(config);
+    config[key][1]["ffn"] = feed_forward;
+    return NewNativeModel(config, Weights::Of(weights.tensors), {}).status();
+  };
+  const absl::Status unknown = refusal("decoder", "layers", {{"type", "sparse"}});
+  for (const char* part : {"config.json: layers[1].ffn.type", "sparse", "dense"})
+    EXPECT_THAT(unknown.message(), HasSubstr(part));
+  EXPECT_THAT(
+      refusal("encoder-decoder", "decoder_layers", {{"type", "moe"}, {"experts", 2}, {"top_k", 3}}).message(),
+      HasSubstr("config.json: decoder_layers[1].ffn.top_k: 3 is above 2"));
+  EXPECT_THAT(refusal("decoder", "layers", {{"type", "moe"}, {"experts", 2}}).message(),
+              HasSubstr("layers.1.ffn.router.weight"));
+  EXPECT_THAT(refusal("decoder", "layers", {{"type", "none"}}).message(), HasSubstr("layers.1.ffn"))
+      << "tensors that nobody asked for";
+}
+
+TEST(LoadNativeModel, SaysThatChoicesOfAFeedForwardDependOnItsInput) {
+  EXPECT_FALSE(MakeRandomModel(SmallConfig("decoder", "lm"))->info().data_dependent);
+  Json config = SmallConfig("encoder-decoder", "lm");
+  config["layers"][0]["ffn"] = {{"type", "moe"}, {"experts", 3}};
+  EXPECT_TRUE(MakeRandomModel(config)->info().data_dependent);
+}
+
 TEST(LoadNativeModel, AMissingAnExtraAndAMisshapenTensorAreNamed) {
   Json config = SmallConfig("decoder", "lm");
   auto message = [&](const std::map<std::string, Tensor>& tensors) {

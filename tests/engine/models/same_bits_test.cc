@@ -22,7 +22,8 @@ struct Setting {
   Precision precision;
 };
 
-// Every listed type of attention with each precision, wide and long enough to cross all blocks.
+// Every listed type of attention and of feed-forward with each precision, wide and long enough to cross all
+// blocks.
 std::vector<Setting> Settings() {
   std::vector<Setting> settings;
   const std::map<std::string, Json> attentions = {
@@ -50,6 +51,19 @@ std::vector<Setting> Settings() {
       Json config = SmallConfig("decoder", "lm", attention);
       config["hidden_size"] = 96;
       config["intermediate_size"] = 200;
+      settings.push_back({name + "_" + std::string(Name(precision)), config, precision});
+    }
+  }
+  const std::map<std::string, Json> feed_forwards = {
+      {"switch", {{"type", "moe"}, {"experts", 7}}},
+      {"experts", {{"type", "moe"}, {"experts", 4}, {"top_k", 2}}},
+      {"keys", {{"type", "pkm"}, {"n_keys", 20}, {"d_k", 16}, {"top_k", 5}}}};
+  for (const auto& [name, feed_forward] : feed_forwards) {
+    for (Precision precision : {Precision::kF32, Precision::kBf16, Precision::kInt8}) {
+      Json config = SmallConfig("decoder", "lm");
+      config["hidden_size"] = 96;
+      config["intermediate_size"] = 200;
+      config["layers"][1]["ffn"] = feed_forward;
       settings.push_back({name + "_" + std::string(Name(precision)), config, precision});
     }
   }

@@ -61,6 +61,18 @@ TEST(Workspace, IsWhatIsDeclared) {
       ExpectAsDeclared(SmallConfig("encoder", "lm", attention), precision);
     }
   }
+  const Json feed_forwards[] = {
+      {{"type", "moe"}, {"experts", 9}, {"top_k", 2}},
+      {{"type", "pkm"}, {"n_keys", 300}, {"d_k", 40}, {"top_k", 30}},
+      {{"type", "none"}},
+  };
+  for (const Json& feed_forward : feed_forwards) {
+    for (Precision precision : {Precision::kF32, Precision::kBf16, Precision::kInt8}) {
+      Json config = SmallConfig("decoder", "lm");
+      config["layers"][1]["ffn"] = feed_forward;
+      ExpectAsDeclared(config, precision);
+    }
+  }
   ExpectAsDeclared(SmallConfig("decoder", "lm"), Precision::kF32);
   ExpectAsDeclared(SmallConfig("encoder-decoder", "lm"), Precision::kF32);
   ExpectAsDeclared(SmallConfig("encoder-decoder", "lm", {{"type", "linear"}}), Precision::kBf16);
