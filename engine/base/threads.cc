@@ -39,9 +39,15 @@ void WaitWhile(const std::atomic<uint32_t>& value, uint32_t old, bool spin) {
 }  // namespace
 
 // Members count themselves in; the last one opens the next phase.
-class TeamBarrier {
+class alignas(64) TeamBarrier {
  public:
-  TeamBarrier(int size, bool spin) : size_(size), spin_(spin) {}
+  // Before its team begins.
+  void Prepare(int size, bool spin) {
+    size_ = size;
+    spin_ = spin;
+    arrived_.store(0, std::memory_order_relaxed);
+    broken_.store(false, std::memory_order_relaxed);
+  }
 
   void Arrive() {
     const uint32_t phase = phase_.load(std::memory_order_acquire);
@@ -67,8 +73,8 @@ class TeamBarrier {
     phase_.notify_all();
   }
 
-  const int size_;
-  const bool spin_;
+  int size_ = 0;
+  bool spin_ = false;
   std::atomic<uint32_t> phase_ = 0;
   std::atomic<int> arrived_ = 0;
   std::atomic<bool> broken_ = false;
@@ -87,7 +93,7 @@ Range Team::Share(int64_t n, int64_t grain) const {
 // The workers wait for `epoch_` to change, run the job, and count themselves out of `running_`.
 class Threads::Pool {
  public:
-  explicit Pool(int count) : count_(count), spin_(count <= AvailableCpus()) {
+  explicit Pool(int count) : count_(count), spin_(count <= AvailableCpus()), barriers_(count) {
     CHECK_GE(count, 1);
     for (int rank = 1; rank < count; ++rank) workers_.emplace_back([this, rank] { Work(rank); });
   }
@@ -100,6 +106,8 @@ class Threads::Pool {
 
   int count() const { return count_; }
   bool spin() const { return spin_; }
+  // One for each team that there can be.
+  TeamBarrier& barrier(int team) { return barriers_[team]; }
 
   // job(rank) in every thread; returns when all have returned. `job` must not throw.
   void Run(absl::FunctionRef<void(int)> job) {
@@ -128,6 +136,7 @@ class Threads::Pool {
 
   const int count_;
   const bool spin_;  // of no use where threads outnumber CPUs
+  std::vector<TeamBarrier> barriers_;
   // The two words that threads poll have a cache line each.
   alignas(64) std::atomic<uint32_t> epoch_ = 0;
   alignas(64) std::atomic<uint32_t> running_ = 0;
@@ -162,16 +171,25 @@ Threads::~Threads() = default;
 int Threads::count() const { return pool_->count(); }
 
 void Threads::RunTeam(absl::FunctionRef<void(Team&)> body) {
+  RunTeams(1, [&](Team& team, Range) { body(team); });
+}
+
+void Threads::RunTeams(int teams, absl::FunctionRef<void(Team& team, Range threads)> body) {
+  CHECK(1 <= teams && teams <= count()) << teams << " teams of " << count() << " threads";
   if (count() == 1) {
     Team alone;
-    return body(alone);
+    return body(alone, {0, 1});
   }
-  TeamBarrier barrier(count(), pool_->spin());
+  const auto first = [&](int team) { return (count() * team + teams - 1) / teams; };
+  for (int i = 0; i < teams; ++i) pool_->barrier(i).Prepare(first(i + 1) - first(i), pool_->spin());
   FirstError error;
-  pool_->Run([&](int rank) {
-    Team member(rank, count(), &barrier);
+  pool_->Run([&](int thread) {
+    const int i = thread * teams / count();
+    const Range threads{first(i), first(i + 1)};
+    TeamBarrier& barrier = pool_->barrier(i);
+    Team member(thread - first(i), static_cast<int>(threads.size()), &barrier);
     try {
-      body(member);
+      body(member, threads);
     } catch (const TeamBroken&) {  // somebody else's error is on its way
     } catch (...) {
       error.Catch();

@@ -1,10 +1,11 @@
 // The engine's own threads. Nothing else in the process computes.
 //
-// Two ways to share work:
+// Three ways to share work:
 //   RunTasks: many independent tasks, each done by one thread; who is free takes the next.
 //   RunTeam:  one program that all threads run together, step by step, with barriers between.
-// A row program is written for a Team and does not know which of the two it runs in: with many rows
-// each task is a team of one, with few rows all threads are one team that splits columns.
+//   RunTeams: the threads are several teams, each with a program of its own.
+// A row program is written for a Team and does not know which of them it runs in: with many rows each task is
+// a team of one, with few rows all threads are one team that splits columns.
 #ifndef HEED_ENGINE_BASE_THREADS_H_
 #define HEED_ENGINE_BASE_THREADS_H_
 
@@ -72,6 +73,10 @@ class Threads {
 
   // body(team) once in every thread, as one team.
   void RunTeam(absl::FunctionRef<void(Team&)> body);
+
+  // As `teams` teams at once, 1 to count() and as equal as can be: body(team, threads) once in every thread,
+  // which is threads.begin + team.rank(); `threads` are its team's. A team does not wait for another.
+  void RunTeams(int teams, absl::FunctionRef<void(Team& team, Range threads)> body);
 
   // task(i, thread) once for each i in [0, n), thread in [0, count()). Lower i are started first: put
   // the longest first.

@@ -9,9 +9,8 @@
 namespace heed {
 namespace {
 
-// Rows a thread should have before threads stop sharing the columns of every product and take rows of their
-// own.
-constexpr int64_t kRowsOfATeamOfOne = 64;
+// Rows that a team should have, before there is one more: each team reads all weights.
+constexpr int64_t kRowsOfATeam = 64;
 
 // Runs as many of the tasks as there is room for, all threads with as many; true when the last one is done.
 bool RunSome(Threads& threads, Turn& turn, int64_t tasks, absl::FunctionRef<double(int64_t i)> cost,
@@ -124,19 +123,24 @@ bool StackPass::IsAlone(double row_cost) const {
   return rows() <= kMaxBlockRows && static_cast<double>(rows()) * row_cost <= kAlone;
 }
 
-// Little to do: the caller alone. Few rows: all threads are one team. Many: blocks of equal size, a multiple
-// of the threads in number.
+// Little to do: the caller alone. Few rows: teams of several threads, each with one block. Many: blocks of
+// equal size by one thread each, a multiple of the threads in number.
 bool StackPass::ForBlocks(Threads& threads, Turn& turn, double row_cost,
                           absl::FunctionRef<void(RowBlock& block, int64_t first)> f) {
   const int64_t rows = this->rows(), count = threads.count();
   Workspaces::AddThreads(*workspace_, stack_, precision_, rows, threads.count());
-  if (rows <= std::min(kMaxBlockRows, kRowsOfATeamOfOne * count)) {
-    const auto all = [&](Team& team) {
-      RowBlock block = Block(team, team.rank(), 0, 0, rows);
-      f(block, 0);
-    };
+  const auto run = [&](Team& team, int64_t thread, int64_t buffers, Range of) {
+    RowBlock block = Block(team, static_cast<int>(thread), static_cast<int>(buffers), of.begin, of.size());
+    f(block, of.begin);
+  };
+  const auto by_teams = [&](Team& team, Range members) {
+    const auto cut = [&](int64_t thread) { return std::min(rows, (rows + 7) / 8 * thread / count * 8); };
+    run(team, members.begin + team.rank(), members.begin, {cut(members.begin), cut(members.end)});
+  };
+  const int64_t teams = std::max<int64_t>(rows / kRowsOfATeam, 1);
+  if (IsAlone(row_cost) || teams < count) {
     Team alone;
-    IsAlone(row_cost) ? all(alone) : threads.RunTeam(all);
+    IsAlone(row_cost) ? run(alone, 0, 0, {0, rows}) : threads.RunTeams(static_cast<int>(teams), by_teams);
     turn.room -= static_cast<double>(rows) * row_cost;
     return true;
   }
@@ -145,9 +149,8 @@ bool StackPass::ForBlocks(Threads& threads, Turn& turn, double row_cost,
   return RunSome(
       threads, turn, (rows + size - 1) / size, [&](int64_t) { return static_cast<double>(size) * row_cost; },
       [&](int64_t i, int thread) {
-        Team alone;
-        RowBlock block = Block(alone, thread, thread, i * size, std::min(size, rows - i * size));
-        f(block, i * size);
+        Team member;
+        run(member, thread, thread, {i * size, std::min(rows, (i + 1) * size)});
       });
 }
 

@@ -61,8 +61,8 @@ class StackPass {
   bool Normalize(Threads& threads, Turn& turn);
   void Drop(int share) { shares_[share].dropped = true; }
 
-  // f for all rows, in blocks by one thread each, or by all threads as one team, whichever is faster for rows
-  // that cost so many multiply-adds each. False when there was no room for all blocks: call again.
+  // f for all rows, in blocks by one thread each or, where rows are few, by a team of several: the fewer the
+  // blocks, the fewer times all weights are read. False when there was no room for all blocks: call again.
   bool ForBlocks(Threads& threads, Turn& turn, double row_cost,
                  absl::FunctionRef<void(RowBlock& block, int64_t first)> f);
 

@@ -19,7 +19,7 @@ struct Workspace {
   RowBuffer attended;         // [rows, attended width] activation type: what it writes
   RowBuffer answers;          // [answer rows, width] f32: rows that the head reads
   RowBuffer outputs;          // [answer rows, output width] f32
-  std::vector<std::unique_ptr<BlockBuffers>> blocks;  // one a thread; a team of all uses the first
+  std::vector<std::unique_ptr<BlockBuffers>> blocks;  // one a thread; a team uses its first's
   std::vector<Scratch> scratch;                       // one a thread
 
   int64_t bytes() const;

@@ -56,6 +56,66 @@ TEST(Threads, ATeamHasEachRankOnce) {
   }
 }
 
+TEST(Threads, TeamsShareTheThreadsOutAsEquallyAsCanBe) {
+  for (int count : {1, 2, 3, 8, 16}) {
+    Threads threads(count);
+    for (int teams = 1; teams <= count; ++teams) {
+      std::vector<Range> team_of(count);
+      threads.RunTeams(teams, [&](Team& team, Range members) {
+        EXPECT_EQ(team.size(), members.size());
+        EXPECT_TRUE(team.size() == count / teams || team.size() == (count + teams - 1) / teams);
+        team_of[members.begin + team.rank()] = members;
+      });
+      int begun = 0;
+      for (int thread = 0; thread < count; ++thread) {
+        begun += team_of[thread].begin == thread;
+        EXPECT_TRUE(team_of[thread].begin <= thread && thread < team_of[thread].end);
+      }
+      EXPECT_EQ(begun, teams);
+    }
+  }
+}
+
+TEST(Threads, ATeamDoesNotWaitForAnother) {
+  Threads threads(16);
+  std::vector<int64_t> written(16, 0);
+  for (int teams : {2, 3, 5, 15}) {
+    threads.RunTeams(teams, [&](Team& team, Range members) {
+      const int64_t steps = 10 * (1 + members.begin);  // each team its own number of barriers
+      for (int64_t step = 1; step <= steps; ++step) {
+        written[members.begin + team.rank()] = step;
+        team.Barrier();
+        for (int64_t thread = members.begin; thread < members.end; ++thread) EXPECT_EQ(written[thread], step);
+        team.Barrier();
+      }
+    });
+  }
+}
+
+TEST(Threads, WhatOneTeamThrowsReachesTheCallerWhenTheOthersHaveEnded) {
+  Threads threads(8);
+  for (int teams : {2, 3, 8}) {
+    std::atomic<int> ended = 0, broken = 0;
+    const auto program = [&](Team& team, Range members) {
+      for (int i = 0; i < 10; ++i) {
+        if (members.begin == 0 && team.rank() == team.size() - 1 && i == 5) throw std::runtime_error("luck");
+        team.Barrier();
+      }
+      members.begin == 0 ? ++broken : ++ended;
+    };
+    EXPECT_THROW(threads.RunTeams(teams, program), std::runtime_error);
+    EXPECT_EQ(broken, 0);
+    EXPECT_EQ(ended, 8 - (8 + teams - 1) / teams);
+    std::atomic<int> done = 0;  // and the barriers are as good as before
+    threads.RunTeam([&](Team& team) {
+      team.Barrier();
+      ++done;
+      team.Barrier();
+      EXPECT_EQ(done, 8);
+    });
+  }
+}
+
 TEST(Threads, WhatWasWrittenBeforeABarrierIsReadAfterIt) {
   for (int count : kCounts) {
     Threads threads(count);

@@ -3,9 +3,14 @@
 #include <cmath>
 #include <cstdlib>
 #include <fstream>
+#include <map>
+#include <mutex>
 #include <random>
+#include <set>
+#include <utility>
 
 #include "engine/models/native.h"
+#include "engine/models/stack_pass.h"
 #include "engine/ops/microkernel.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -54,6 +59,68 @@ TEST(Pass, ThirtyTwoSequencesMakeAsManyGemmCallsALayerAsOne) {
   EXPECT_GT(products, 0);
   EXPECT_GT(attention, 0);
   EXPECT_EQ(CallsOfStep(*model, 32), products + 32 * attention);
+}
+
+// Micro-kernel calls of a pass of n sequences of one row, of which nothing is asked.
+int64_t CallsOfRows(const Model& model, int n, Threads& threads) {
+  std::vector<std::unique_ptr<Sequence>> sequences;
+  std::vector<Work> batch;
+  for (int i = 0; i < n; ++i) {
+    sequences.push_back(model.Start());
+    batch.push_back({.sequence = sequences.back().get(), .tokens = {i % 50}});
+  }
+  const int64_t before = MicroKernel::Calls();
+  RunPass(model, batch, threads);
+  return MicroKernel::Calls() - before;
+}
+
+TEST(Pass, OnAnyNumberOfThreadsEveryWeightPanelIsReadOnceForSixtyFourRowsOrMore) {
+  const RandomModel model = MakeRandomModel(SmallConfig("encoder", "none"));
+  Threads one(1);
+  const int64_t alone = CallsOfRows(*model, 1, one), attention = CallsOfRows(*model, 2, one) - alone;
+  const int64_t panels = alone - attention;
+  ASSERT_GT(panels, 0);
+  for (int count : {1, 2, 3, 16}) {
+    Threads threads(count);
+    for (int rows : {1, 63, 64, 127, 128, 200, 400, 1000, 3000}) {
+      const int64_t products = CallsOfRows(*model, rows, threads) - rows * attention;
+      ASSERT_EQ(products % panels, 0);
+      EXPECT_LE(products / panels, std::max(1, rows / 64)) << rows << " rows on " << count << " threads";
+    }
+  }
+}
+
+TEST(StackPass, FewRowsAreSharedOutAmongTeamsWithWorkForAllThreads) {
+  const RandomModel model = MakeRandomModel(SmallConfig("encoder", "none"));
+  const auto& transformer = static_cast<const Transformer&>(*model);
+  for (int count : {1, 2, 3, 7, 16}) {
+    Threads threads(count);
+    for (int64_t rows : {1, 8, 100, 191, 200, 250, 400, 1023}) {
+      if (rows >= 64 * std::max(count, 2)) continue;
+      StackPass pass(transformer.stack(), Precision::kF32, transformer.workspaces());
+      pass.Add({}, std::vector<int32_t>(rows, 3));
+      pass.Begin(nullptr, 0, 0);
+      std::mutex mutex;
+      std::map<int64_t, int64_t> blocks;  // their ends by where they begin
+      std::set<const Scratch*> workers;
+      Turn turn;
+      EXPECT_TRUE(pass.ForBlocks(threads, turn, 1e7, [&](RowBlock& block, int64_t first) {
+        block.team.Barrier();
+        const std::lock_guard lock(mutex);
+        blocks[first] = first + block.rows();
+        EXPECT_TRUE(workers.insert(&block.scratch).second);
+        EXPECT_LE(block.rows(), rows * block.team.size() / count + 16) << "each thread has as much to do";
+      }));
+      EXPECT_EQ(std::ssize(workers), count);
+      EXPECT_EQ(std::ssize(blocks), std::max<int64_t>(1, rows / 64));
+      int64_t filled = 0;
+      for (auto [begin, end] : blocks) {
+        EXPECT_EQ(begin, std::exchange(filled, end));
+        EXPECT_LE(end - begin, kMaxBlockRows);
+      }
+      EXPECT_EQ(filled, rows);
+    }
+  }
 }
 
 TEST(Pass, GivesALayerBetweenTwoTurns) {
