@@ -1,12 +1,16 @@
 // The contract of every attention variant.
 //
 // Attention is what all sequences share: weights and options, const after loading. AttentionRun is what one
-// sequence remembers in one layer. Extend() takes the next rows into memory and attends from them: a fresh
-// memory and all rows at once is an encoder, one row is a decode step, rows of another sequence are
-// cross-attention.
+// sequence remembers in one layer. It takes the next rows into memory and attends from them: a fresh memory
+// and all rows at once is an encoder, one row is a decode step, rows of another sequence are cross-attention.
+//
+// What rows give to do is cut in stages, and a stage in tasks that threads share: taking rows in is one
+// thing, attending from a range of them another. A task is small (kTaskCost), so that a lone sequence keeps
+// all threads at work, and others wait for a task, not for a document. Cuts lie at fixed places of the
+// sequence: results are the same bits on any number of threads.
 //
 // All that is row-wise (projections) is not done here: a variant names its products, the layer computes them
-// for all rows of the batch at once, and Extend() gets their results.
+// for all rows of the batch at once, and a run gets their results.
 #ifndef HEED_ENGINE_ATTENTION_ATTENTION_H_
 #define HEED_ENGINE_ATTENTION_ATTENTION_H_
 
@@ -30,11 +34,15 @@ namespace heed {
 // result never depends on where company made a chunk end.
 inline constexpr int64_t kGrid = 128;
 
+// Multiply-adds that a task has at most, or little more: 128 rows of a head of 64 numbers that read 65,536
+// keys. What costs more is cut into more tasks, or more stages.
+inline constexpr double kTaskCost = 1 << 30;
+
 // Whether the step of token t gives row t of the whole sequence's pass.
 enum class DecodeClass {
   kExact,
-  // A decoder whose prompt must come whole: which of its tokens meet depends on later ones. The first
-  // Extend() of a run takes the prompt; rows of later ones are steps, however many come at once.
+  // A decoder whose prompt must come whole: which of its tokens meet depends on later ones. The first rows
+  // that a run gets are the prompt; later ones are steps, however many come at once.
   kApproximate,
   kNone,  // encoder only
 };
@@ -47,7 +55,8 @@ struct AttentionSetting {
   bool causal = false;  // in a decoder
   bool cross = false;   // keys and values are another sequence's
   Precision precision = Precision::kF32;
-  std::string where;  // begins error messages: "config.json: layers[3].attention"
+  std::string where;            // begins error messages: "config.json: layers[3].attention"
+  std::vector<int64_t> grid{};  // the model's height and width, or shape, if its positions are a grid
 };
 
 // What a product is made with instead in the rows at a few positions of a sequence.
@@ -65,7 +74,7 @@ struct Product {
   RowsApart apart{};       // not of the source's rows
 };
 
-// The rows that one sequence gives to one Extend().
+// The next rows of one sequence.
 struct AttentionRows {
   int64_t first = 0;         // position of the first row in its sequence
   int64_t count = 0;         // rows that attend; 0 when only a source is taken in, as models do it
@@ -78,14 +87,22 @@ struct AttentionRows {
   Rows out;     // [count, Attention::out_width()], activation type: before the output projection
 };
 
+// Work that may be shared among threads: tasks that run at the same time and in any order.
+struct AttentionStage {
+  int64_t tasks = 0;
+  double cost = 0;  // multiply-adds of one of them, the costliest
+};
+
 // What one sequence remembers in one layer.
 class AttentionRun {
  public:
   virtual ~AttentionRun() = default;
-  // Takes the rows in and writes out. Called once for each task in [0, Attention::tasks()), all before the
-  // next rows; the tasks may run at the same time on different threads, and share nothing that changes.
-  // Throws only bad_alloc.
-  virtual void Extend(const AttentionRows& rows, int task, Scratch& scratch) = 0;
+  // Makes room for the rows, and says what there is to do with them: stages, one after another. What tasks
+  // hand on to later stages the run keeps, as part of its state. Throws only bad_alloc.
+  virtual std::vector<AttentionStage> Begin(const AttentionRows& rows) = 0;
+  // Does one task, once, after all of the stages before. Tasks of a stage share nothing that changes. When
+  // all are done the rows are taken in and `out` is written. Throws only bad_alloc.
+  virtual void Do(const AttentionRows& rows, int stage, int64_t task, Scratch& scratch) = 0;
   virtual std::unique_ptr<AttentionRun> Clone() const = 0;
   // Measures, saves or restores all that it remembers; restores into a fresh run of the same Attention. Bytes
   // from outside: whoever restores a sequence checks that all its runs remember as many tokens() as it has
@@ -103,15 +120,14 @@ class Attention {
   // Closed form: the most bytes of memory that a run holds after `tokens` tokens (in cross-attention, a
   // source of so many), however they came. At least what Archive() measures.
   virtual int64_t StateBytes(int64_t tokens) const = 0;
-  // Multiply-adds of Extend() for a whole sequence of n rows (in cross-attention, with a source of n rows),
-  // all heads; what Describe predicts with.
-  virtual double Cost(int64_t n) const = 0;
-  // Closed form: the most scratch that Extend() takes for so many rows of one sequence.
-  virtual int64_t ScratchBytes(int64_t rows) const = 0;
+  // Multiply-adds of all heads for the last `rows` of a sequence of `tokens`, themselves included; in
+  // cross-attention, for so many rows with a source of `tokens`. What Describe predicts with.
+  virtual double Cost(int64_t rows, int64_t tokens) const = 0;
+  // Closed form: the most scratch that a task takes.
+  virtual int64_t ScratchBytes() const = 0;
 
   const std::vector<Product>& products() const { return products_; }
   int64_t out_width() const { return out_width_; }
-  int tasks() const { return tasks_; }
   DecodeClass decode() const { return decode_; }
   int64_t max_tokens() const { return max_tokens_; }
   bool data_dependent() const { return data_dependent_; }
@@ -120,7 +136,6 @@ class Attention {
  protected:
   std::vector<Product> products_;
   int64_t out_width_ = 0;  // heads * head_dim: the columns that o.weight reads
-  int tasks_ = 1;          // independent pieces of Extend(): one a (key-value) head
   DecodeClass decode_ = DecodeClass::kExact;
   int64_t max_tokens_ = 0;  // the longest sequence, 0 = no limit of its own
   // What a row holds decides whom it meets: another precision's rounding may decide otherwise.

@@ -87,25 +87,29 @@ void KeyValuePages::PrefetchValues(int64_t position) const {
   }
 }
 
-void KeyValuePages::Append(const Rows& keys, const Rows& values) {
+void KeyValuePages::Grow(int64_t n) {
+  if (n > 0 && last_shared_ && end_ % kPage != 0) pages_.back() = std::make_shared<Buffer>(*pages_.back());
+  last_shared_ = last_shared_ && n == 0;
+  while (begin_ + std::ssize(pages_) * kPage < end_ + n)
+    pages_.push_back(std::make_shared<Buffer>(Buffer::Lasting(page_bytes())));
+  end_ += n;
+}
+
+void KeyValuePages::Write(int64_t position, const Rows& keys, const Rows& values) {
   CHECK(values.dtype == type_ && (!has_keys() || (keys.dtype == type_ && keys.rows == values.rows)));
-  for (int64_t row = 0; row < values.rows;) {
-    const int64_t place = end_ % kPage;
-    if (place == 0) {
-      pages_.push_back(std::make_shared<Buffer>(Buffer::Lasting(page_bytes())));
-    } else if (last_shared_) {
-      pages_.back() = std::make_shared<Buffer>(*pages_.back());
-    }
-    last_shared_ = false;
-    const int64_t count = std::min(kSoftmaxPiece - place % kSoftmaxPiece, values.rows - row);
-    Fill(keys.Slice(row, count), values.Slice(row, count), place);
-    row += count;
-    end_ += count;
+  for (int64_t row = 0, count; row < values.rows; row += count) {
+    const int64_t place = (position + row) % kPage;
+    count = std::min(kSoftmaxPiece - place % kSoftmaxPiece, values.rows - row);
+    Fill(PageOf(position + row), place, keys.Slice(row, count), values.Slice(row, count));
   }
 }
 
-void KeyValuePages::Fill(const Rows& keys, const Rows& values, int64_t place) {
-  const Page& page = pages_.back();
+void KeyValuePages::Append(const Rows& keys, const Rows& values) {
+  Grow(values.rows);
+  Write(end_ - values.rows, keys, values);
+}
+
+void KeyValuePages::Fill(const Page& page, int64_t place, const Rows& keys, const Rows& values) {
   const int64_t column = place % kSoftmaxPiece;
   if (column == 0 && values.rows < kSoftmaxPiece) Clear(page, place);
   if (has_keys()) PackColumns(keys, column, kSoftmaxPiece, KeysOf(page, place));

@@ -40,8 +40,13 @@ class KeyValuePages {
   int64_t begin() const { return begin_; }
   int64_t end() const { return end_; }
 
-  // The rows of the next positions, [n, head_dim] each; where no keys are kept, the keys are not looked at.
-  void Append(const Rows& keys, const Rows& values);
+  // Makes room for the next n positions. They are held from now on, and read after they are written.
+  void Grow(int64_t n);
+  // The rows of positions that Grow() made room for, from `position` on, [n, head_dim] each; where no keys
+  // are kept, the keys are not looked at. Positions in ascending order within a page; threads may write
+  // different pages.
+  void Write(int64_t position, const Rows& keys, const Rows& values);
+  void Append(const Rows& keys, const Rows& values);  // both
   // Forgets the pages that lie wholly before a position.
   void DropBefore(int64_t position);
 
@@ -81,8 +86,8 @@ class KeyValuePages {
   char* KeysOf(const Page& page, int64_t place) const;
   char* ValuesOf(const Page& page, int64_t place, int64_t column) const;
   const Page& PageOf(int64_t position) const { return pages_[(position - begin_) / kPage]; }
-  // Rows into the last page, at `place` of it, within one piece.
-  void Fill(const Rows& keys, const Rows& values, int64_t place);
+  // Rows into a page, at `place` of it, within one piece.
+  void Fill(const Page& page, int64_t place, const Rows& keys, const Rows& values);
   void Clear(const Page& page, int64_t piece);
   int64_t page_bytes() const { return Bytes(type_, head_dim_, 0, kPage, has_keys()); }
   void ArchivePage(StateArchive& archive, const Page& page, int64_t used);

@@ -51,7 +51,11 @@ int64_t ScanMemory::Bytes(int64_t features, int64_t head_dim) {
 
 Matrix<float> ScanMemory::sums() { return {data_.as<float>(), features_, columns_, columns_}; }
 
+Matrix<const float> ScanMemory::sums() const { return {data_.as<float>(), features_, columns_, columns_}; }
+
 float* ScanMemory::norm() { return data_.as<float>() + features_ * columns_; }
+
+const float* ScanMemory::norm() const { return data_.as<float>() + features_ * columns_; }
 
 void ScanMemory::Archive(StateArchive& archive, int64_t tokens) {
   if (archive.restoring()) tokens_ = tokens;
@@ -65,8 +69,8 @@ class LinearScan::Block {
 
   void LoadQueries(const Rows& q);
   void LoadKeys(const Rows& k, const Rows& v);
-  void LoadMemory(ScanMemory& memory);
-  void AttendMemory(ScanMemory& memory);  // the one loaded
+  void LoadMemory(const ScanMemory& memory);
+  void AttendMemory(const ScanMemory& memory);  // the one loaded
   void AttendBlock();
   void Write(const Rows& out) const;
   void Remember(ScanMemory& memory) const;
@@ -80,16 +84,17 @@ class LinearScan::Block {
   const LinearScan& scan_;
   const int64_t columns_;  // of values, zeros up to a multiple of 16 included
   int64_t queries_ = 0, keys_ = 0;
-  Rows query_features_;    // [kGrid, features]
-  Rows key_features_;      // [kGrid, features]
-  void* packed_keys_;      // B of phi(Q) phi(K)'
-  Rows transposed_keys_;   // A of phi(K)' V, [features, kGrid]; in f32 the same memory
-  void* packed_values_;    // B, [kGrid, columns]
-  Rows rounded_memory_;    // bf16 only
-  void* packed_memory_;    // B, [features, columns]
-  Matrix<float> weights_;  // of one tile over its block
-  Rows kept_;              // those not in the future, in the type; in f32 the same memory
-  Matrix<float> result_;   // [kGrid, columns]
+  Rows query_features_;        // [kGrid, features]
+  Rows key_features_;          // [kGrid, features]
+  void* packed_keys_;          // B of phi(Q) phi(K)'
+  Rows transposed_keys_;       // A of phi(K)' V, [features, kGrid]; in f32 the same memory
+  void* packed_values_;        // B, [kGrid, columns]
+  Rows rounded_memory_;        // bf16 only
+  const void* packed_memory_;  // B, [features, columns]; in bf16 in memory of its own
+  void* packing_ = nullptr;    // bf16 only
+  Matrix<float> weights_;      // of one tile over its block
+  Rows kept_;                  // those not in the future, in the type; in f32 the same memory
+  Matrix<float> result_;       // [kGrid, columns]
   float* divisors_;
 };
 
@@ -109,7 +114,7 @@ LinearScan::Block::Block(const LinearScan& scan, Scratch& scratch)
   if (!bf16()) return;
   packed_keys_ = TakeRows(type, even, kGrid, kPitch, scratch).data;
   rounded_memory_ = TakeRows(type, features(), columns_, columns_, scratch);
-  packed_memory_ = TakeRows(type, even, columns_, columns_, scratch).data;
+  packing_ = TakeRows(type, even, columns_, columns_, scratch).data;
   kept_ = TakeRows(type, kTile, kGrid, kPitch, scratch);
   // Tiles of AMX read pairs, and the last of an odd number of features is alone.
   if (features() % 2 == 1) std::memset(query_features_.data, 0, kGrid * pitch * SizeOf(type));
@@ -141,17 +146,16 @@ void LinearScan::Block::ClearBehindKeys() {
   std::memset(static_cast<char*>(packed_values_) + packed * bytes, 0, (end - packed) * bytes);
 }
 
-void LinearScan::Block::LoadMemory(ScanMemory& memory) {
-  const Matrix<float> sums = memory.sums();
-  if (bf16()) {
-    Convert({DType::kF32, sums.data, sums.rows, sums.cols, sums.stride}, rounded_memory_);
-    PackRows(rounded_memory_, 0, columns_, packed_memory_);
-  } else {
-    packed_memory_ = sums.data;
-  }
+void LinearScan::Block::LoadMemory(const ScanMemory& memory) {
+  const Matrix<const float> sums = memory.sums();
+  packed_memory_ = sums.data;
+  if (!bf16()) return;
+  Convert({DType::kF32, const_cast<float*>(sums.data), sums.rows, sums.cols, sums.stride}, rounded_memory_);
+  PackRows(rounded_memory_, 0, columns_, packing_);
+  packed_memory_ = packing_;
 }
 
-void LinearScan::Block::AttendMemory(ScanMemory& memory) {
+void LinearScan::Block::AttendMemory(const ScanMemory& memory) {
   Multiply(query_features_, RoundRows(static_cast<int>(queries_)), packed_memory_, columns_, result_, false);
   DotRows(query_features_.Slice(0, queries_), memory.norm(), divisors_);
 }
@@ -208,7 +212,7 @@ void LinearScan::Remember(const Rows& k, const Rows& v, ScanMemory& memory, Scra
   }
 }
 
-void LinearScan::Attend(const Rows& q, ScanMemory& memory, const Rows& out, Scratch& scratch) const {
+void LinearScan::Attend(const Rows& q, const ScanMemory& memory, const Rows& out, Scratch& scratch) const {
   Block block(*this, scratch);
   block.LoadMemory(memory);
   for (int64_t row = 0; row < q.rows; row += kGrid) {
@@ -239,7 +243,7 @@ void LinearScan::Step(const Rows& q, const Rows& k, const Rows& v, ScanMemory& m
   DotRows(features.Slice(0, 1), memory.norm(), &divisor);
   DivideRows({result, 1, out.cols, columns}, &divisor, static_cast<float>(options_.eps), out);
   memory.Take(1);
-  MicroKernel::CountCall();
+  MicroKernel::CountCall(2 * f * columns);
 }
 
 // A block's buffers; a step needs less.
@@ -255,11 +259,12 @@ int64_t LinearScan::ScratchBytes() const {
          numbers(kTile * kPitch);
 }
 
-// The memory read and written once for each row, and in the causal form the tiles of its block.
-double LinearScan::Cost(int64_t n, bool causal) const {
-  const double memory = 2.0 * options_.features * options_.head_dim;
-  const double seen = causal ? (kGrid + kTile) / 2.0 : 0;
-  return static_cast<double>(n) * (memory + seen * (options_.features + options_.head_dim));
+// The memory read and written, or one of them, and in the causal form the tiles of a block.
+double LinearScan::RowCost(bool causal) const {
+  const double features = static_cast<double>(options_.features),
+               head_dim = static_cast<double>(options_.head_dim);
+  if (!causal) return features * head_dim;
+  return 2 * features * head_dim + (kGrid + kTile) / 2.0 * (features + head_dim);
 }
 
 }  // namespace heed

@@ -27,7 +27,9 @@ class ScanMemory {
   ScanMemory(int64_t features, int64_t head_dim);
 
   Matrix<float> sums();  // [features, head_dim and zeros up to a multiple of 16]
-  float* norm();         // [features]
+  Matrix<const float> sums() const;
+  float* norm();  // [features]
+  const float* norm() const;
   int64_t tokens() const { return tokens_; }
   void Take(int64_t rows) { tokens_ += rows; }
 
@@ -58,13 +60,14 @@ class LinearScan {
               Scratch& scratch) const;
   // Takes them in; nobody attends.
   void Remember(const Rows& k, const Rows& v, ScanMemory& memory, Scratch& scratch) const;
-  // Attends to all that is remembered.
-  void Attend(const Rows& q, ScanMemory& memory, const Rows& out, Scratch& scratch) const;
+  // Attends to all that is remembered. Rows may be cut at multiples of kGrid.
+  void Attend(const Rows& q, const ScanMemory& memory, const Rows& out, Scratch& scratch) const;
 
   ScanMemory NewMemory() const { return {options_.features, options_.head_dim}; }
   const Options& options() const { return options_; }
-  // Multiply-adds for n rows of one head.
-  double Cost(int64_t n, bool causal) const;
+  // Multiply-adds for one row of one head: that is taken in, or attends to all that is remembered; or
+  // Extend().
+  double RowCost(bool causal) const;
   int64_t ScratchBytes() const;  // that any of the three above takes at most
 
  private:

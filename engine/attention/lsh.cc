@@ -21,16 +21,16 @@
 // token elsewhere, other company never does.
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <memory>
 #include <numeric>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include "engine/attention/attention.h"
-#include "engine/attention/key_value_pages.h"
-#include "engine/attention/softmax_core.h"
+#include "engine/attention/gathered.h"
+#include "engine/attention/token_pages.h"
 #include "engine/base/status.h"
 
 namespace heed {
@@ -38,9 +38,19 @@ namespace {
 
 constexpr int64_t kMostTokens = std::numeric_limits<int32_t>::max();
 constexpr int64_t kMostChunk = 1 << 12, kMostChunks = 64, kMostRounds = 64, kMostBuckets = 1 << 20;
-constexpr float kSelf = -1e5f * kLog2E;
+constexpr float kOwn = -1e5f;
 constexpr float kEpsilon = 1e-6f;
+// Rows whose rounds are one task of each head.
+constexpr int64_t kFewRows = kGrid / 2;
+// Rows that one task takes in: whole pages.
+constexpr int64_t kTakenRows = 8 * kGrid;
+// Multiply-adds of a task of a round, so that a long text's tasks are more than the heads.
+constexpr double kRoundCost = kTaskCost / 64;
+// What a number costs that is only moved, in the time of a product's multiply-adds.
+constexpr double kMoved = 8;
 enum { kS, kV };  // the products
+
+int64_t Quotient(int64_t n, int64_t unit) { return (n + unit - 1) / unit; }
 
 struct Options {
   int heads = 1;
@@ -54,6 +64,14 @@ struct Options {
     return std::accumulate(factors.begin(), factors.end(), int64_t{1}, std::multiplies<>());
   }
   int64_t directions() const { return std::accumulate(factors.begin(), factors.end(), int64_t{0}) / 2; }
+  int64_t outputs() const { return rounds * directions(); }
+  int64_t keys() const { return (1 + before + after) * chunk; }  // that a chunk reads
+  // Of a round, what one task attends from: whole chunks, or a part of one.
+  int64_t task_slots() const {
+    const double row = 2.0 * static_cast<double>(keys() * head_dim);
+    const int64_t slots = std::max<int64_t>(kGrid / 2, static_cast<int64_t>(kRoundCost / row));
+    return slots > chunk ? slots / chunk * chunk : slots;
+  }
 };
 
 class LshAttention : public Attention {
@@ -62,44 +80,46 @@ class LshAttention : public Attention {
                const std::vector<float>& rotations);
   std::unique_ptr<AttentionRun> Start() const override;
   int64_t StateBytes(int64_t tokens) const override;
-  double Cost(int64_t n) const override;
-  int64_t ScratchBytes(int64_t rows) const override;
+  double Cost(int64_t rows, int64_t tokens) const override;
+  int64_t ScratchBytes() const override;
 
   const Options& options() const { return options_; }
-  const SoftmaxCore& core() const { return core_; }
+  const GatheredCore& core() const { return core_; }
   const float* key_norm() const { return key_norm_.data(); }
-  // The buckets of rows s, at most kGrid and with memory for so many: [rows, rounds].
-  void Hash(int head, Matrix<float> s, int32_t* buckets, Scratch& scratch) const;
+  // The buckets of rows s, at most kGrid and with memory for so many: those of a round are `pitch` apart from
+  // the next round's.
+  void Hash(int head, Matrix<float> s, int32_t* buckets, int64_t pitch, Scratch& scratch) const;
 
  private:
   Options options_;
-  SoftmaxCore core_;
+  GatheredCore core_;
   std::vector<float> key_norm_;           // [head_dim] 1 / sqrt(head_dim)
   std::vector<PackedWeights> rotations_;  // of a head: rounds * directions outputs
 };
 
-// One head's keys and values, and for each round and bucket the list of its tokens, newest first.
+// ------------------------------------------------------------------------------------------- what a head
+// keeps
+
+// One head's keys and values, and in a decoder for each round and bucket the list of its tokens, newest
+// first.
 class Memory {
  public:
   explicit Memory(const LshAttention& attention);
-  Memory(const Memory& other);
-  Memory(Memory&&) = default;
 
-  int64_t tokens() const { return tokens_; }
-  // Takes rows of s and v in; writes their buckets [rows, rounds].
-  void Append(int head, const Rows& s, const Rows& v, int32_t* buckets, Scratch& scratch);
-  const void* Key(int64_t token) const { return At(token, 0, row_bytes_); }
-  const void* Value(int64_t token) const { return At(token, kGrid * row_bytes_, row_bytes_); }
+  TokenPages& pages() { return pages_; }
+  const TokenPages& pages() const { return pages_; }
+  // The newest tokens, of which these are the buckets in a round.
+  void Link(int64_t round, std::span<const int32_t> buckets);
   // In a round: the token before this one in its bucket; how many came before a bucket's newest token but
   // `ago`.
   int32_t Previous(int64_t round, int64_t token) const { return Links(token)[round]; }
   int32_t Place(int64_t round, int32_t bucket, int64_t ago) const {
-    return List(round, bucket)->count - 1 - ago;
+    return static_cast<int32_t>(List(round, bucket)->count - 1 - ago);
   }
   void Archive(StateArchive& archive, int64_t tokens);
 
-  static int64_t PageBytes(const Options& options, DType type) {
-    return kGrid * (2 * options.head_dim * SizeOf(type) + options.rounds * sizeof(int32_t));
+  static int64_t LinkBytes(const Options& options) {  // of a token
+    return options.causal ? options.rounds * sizeof(int32_t) : 0;
   }
   static int64_t ListBytes(const Options& options) {
     return options.causal ? options.rounds * options.buckets() * sizeof(BucketList) : 0;
@@ -110,83 +130,37 @@ class Memory {
     int32_t newest = -1;
     int32_t count = 0;
   };
-  char* At(int64_t token, int64_t offset, int64_t bytes) const {
-    return pages_[token / kGrid]->as<char>() + offset + token % kGrid * bytes;
-  }
-  int32_t* Links(int64_t token) const {
-    return reinterpret_cast<int32_t*>(At(token, 2 * kGrid * row_bytes_, options().rounds * sizeof(int32_t)));
-  }
+  int32_t* Links(int64_t token) const { return static_cast<int32_t*>(pages_.Extra(token)); }
   BucketList* List(int64_t round, int32_t bucket) const {
     return const_cast<Buffer&>(lists_).as<BucketList>() + round * options().buckets() + bucket;
   }
   const Options& options() const { return attention_->options(); }
-  Rows Part(int64_t token, int64_t count, int64_t offset) const;
-  void Link(const int32_t* buckets);
   bool Consistent() const;
 
   const LshAttention* attention_;
-  int64_t row_bytes_;
-  int64_t tokens_ = 0;
-  std::vector<std::shared_ptr<Buffer>> pages_;  // keys, values, links; shared by copies once full
-  Buffer lists_;                                // [rounds, buckets]
+  TokenPages pages_;  // with links
+  Buffer lists_;      // [rounds, buckets]
 };
 
 Memory::Memory(const LshAttention& attention)
-    : attention_(&attention), row_bytes_(options().head_dim * SizeOf(attention.core().type())) {
-  lists_ = Buffer(ListBytes(options()));
+    : attention_(&attention),
+      pages_(attention.core().type(), options().head_dim, LinkBytes(options())),
+      lists_(ListBytes(options())) {
   std::fill_n(lists_.as<BucketList>(), lists_.size() / sizeof(BucketList), BucketList());
 }
 
-Memory::Memory(const Memory& other)
-    : attention_(other.attention_),
-      row_bytes_(other.row_bytes_),
-      tokens_(other.tokens_),
-      pages_(other.pages_),
-      lists_(other.lists_) {
-  if (tokens_ % kGrid != 0) pages_.back() = std::make_shared<Buffer>(*pages_.back());
-}
-
-Rows Memory::Part(int64_t token, int64_t count, int64_t offset) const {
-  return {attention_->core().type(), At(token, offset, row_bytes_), count, options().head_dim,
-          options().head_dim};
-}
-
-void Memory::Append(int head, const Rows& s, const Rows& v, int32_t* buckets, Scratch& scratch) {
-  const ScratchFrame frame(scratch);
-  const int64_t dim = options().head_dim;
-  const Rows wide{DType::kF32, scratch.Take<float>(kGrid * dim), kGrid, dim, dim};
-  for (int64_t row = 0, count; row < s.rows; row += count) {
-    if (tokens_ % kGrid == 0) {
-      pages_.push_back(
-          std::make_shared<Buffer>(Buffer::Zeros(PageBytes(options(), attention_->core().type()))));
-    }
-    count = std::min(kGrid - tokens_ % kGrid, s.rows - row);
-    const Rows part = wide.Slice(0, count);
-    Convert(s.Slice(row, count), part);
-    RmsNorm(part.As<float>(), attention_->key_norm(), kEpsilon, Part(tokens_, count, 0));
-    Convert(v.Slice(row, count), Part(tokens_, count, kGrid * row_bytes_));
-    attention_->Hash(head, part.As<float>(), buckets + row * options().rounds, scratch);
-    for (int64_t r = row; r < row + count; ++r) Link(buckets + r * options().rounds);
-  }
-}
-
-void Memory::Link(const int32_t* buckets) {
-  for (int64_t round = 0; round < options().rounds && options().causal; ++round) {
-    BucketList* list = List(round, buckets[round]);
-    Links(tokens_)[round] = std::exchange(list->newest, static_cast<int32_t>(tokens_));
+void Memory::Link(int64_t round, std::span<const int32_t> buckets) {
+  int32_t token = static_cast<int32_t>(pages_.tokens() - std::ssize(buckets));
+  for (const int32_t bucket : buckets) {
+    BucketList* list = List(round, bucket);
+    Links(token)[round] = std::exchange(list->newest, token);
     ++list->count;
+    ++token;
   }
-  ++tokens_;
 }
 
 void Memory::Archive(StateArchive& archive, int64_t tokens) {
-  if (archive.restoring()) tokens_ = tokens;
-  for (int64_t first = 0; first < tokens && archive.status().ok(); first += kGrid) {
-    if (archive.restoring())
-      pages_.push_back(std::make_shared<Buffer>(PageBytes(options(), attention_->core().type())));
-    Buffer& page = *pages_[first / kGrid];
-    archive.Bytes(page, page.size());
-  }
+  pages_.Archive(archive, tokens);
   archive.Bytes(lists_, lists_.size());
   if (archive.restoring() && archive.status().ok() && !Consistent())
     archive.Fail(Invalid("the state's lists of tokens are broken"));
@@ -198,265 +172,281 @@ bool Memory::Consistent() const {
     int64_t sum = 0;
     for (int32_t bucket = 0; bucket < options().buckets(); ++bucket) {
       const BucketList list = *List(round, bucket);
-      if (list.count < 0 || (sum += list.count) > tokens_) return false;
-      int64_t token = list.newest, above = tokens_;
+      if (list.count < 0 || (sum += list.count) > pages_.tokens()) return false;
+      int64_t token = list.newest, above = pages_.tokens();
       for (int32_t i = 0; i < list.count; ++i) {
         if (token < 0 || token >= above) return false;
         above = std::exchange(token, Previous(round, token));
       }
       if (token != -1) return false;
     }
-    if (sum != tokens_) return false;
+    if (sum != pages_.tokens()) return false;
   }
   return true;
 }
 
-// ------------------------------------------------------------------------------------------- one Extend()
+// ------------------------------------------------------------------------------------------- one sequence
 
-// Tokens that read the same keys, both by their numbers.
-struct Group {
-  std::vector<int32_t> queries;
-  std::vector<int32_t> keys;
-  // Where the first query stands among the keys, if each sees no key after itself.
-  int64_t first = kUnlimited / 2;
-};
+// What the stages of one head hand on, of the rows at hand. A row has one place in the order of a round, its
+// slot.
+struct Work {
+  MergedRows merged;
+  int32_t* buckets = nullptr;  // [rounds, rows]
+  int32_t* order = nullptr;    // [rounds, rows] by bucket, those of one bucket in their own order
+  int64_t rows = 0;
 
-// A token with itself, and in a decoder with later ones.
-class ByOrder : public ScoreBias {
- public:
-  ByOrder(const Group& group, bool causal, Scratch& scratch)
-      : group_(group), causal_(causal), values_(scratch.Take<float>(SoftmaxCore::kTile * kKeyBlock)) {}
-  void Mark(const BiasBlock& block, std::span<SoftmaxRow> rows) const override {
-    const int64_t end = std::min<int64_t>(block.end, std::ssize(group_.keys) - block.base);
-    for (size_t r = 0; r < rows.size(); ++r) {
-      const int32_t own = group_.queries[block.first_row + r];
-      const int32_t* keys = group_.keys.data() + block.base;
-      const float later = causal_ ? kMasked : 0;
-      float* values = values_ + r * kKeyBlock;
-      for (int64_t c = block.begin; c < end; ++c)
-        values[c] = keys[c] < own ? 0 : keys[c] > own ? later : kSelf;
-      rows[r].bias = values;
-      rows[r].bias_offset = 0;
-    }
+  std::span<int32_t> Buckets(int64_t round) const {
+    return {buckets + round * rows, static_cast<size_t>(rows)};
   }
-
- private:
-  const Group& group_;
-  bool causal_;
-  float* values_;
+  std::span<int32_t> Order(int64_t round) const { return {order + round * rows, static_cast<size_t>(rows)}; }
+  static int64_t RowBytes(const Options& o) {
+    return (o.head_dim + 1) * SizeOf(DType::kF32) + 2 * o.rounds * static_cast<int64_t>(sizeof(int32_t));
+  }
 };
 
-// Numbers 0 .. n - 1 in order of their bucket, those of one bucket in their own order.
-std::vector<int32_t> SortedByBucket(const std::vector<int32_t>& buckets, int64_t limit) {
-  std::vector<int32_t> place(limit + 1), order(buckets.size());
+// Half of the heads at a time, so that the work of many rows is less than what remains of them.
+int64_t HeadsAtOnce(const Options& o, int64_t rows) {
+  return rows <= kFewRows ? o.heads : Quotient(o.heads, 2);
+}
+
+void SortByBucket(std::span<const int32_t> buckets, int64_t limit, std::span<int32_t> order) {
+  if (std::ssize(buckets) < limit) {
+    std::iota(order.begin(), order.end(), 0);
+    std::ranges::sort(order, {}, [&](int32_t row) { return std::pair(buckets[row], row); });
+    return;
+  }
+  std::vector<int32_t> place(limit + 1);
   for (int32_t bucket : buckets) ++place[bucket + 1];
   std::partial_sum(place.begin(), place.end(), place.begin());
   for (size_t i = 0; i < buckets.size(); ++i) order[place[buckets[i]]++] = static_cast<int32_t>(i);
-  return order;
 }
-
-// The new rows of one head.
-class Call {
- public:
-  Call(const LshAttention& attention, const Memory& memory, int head, const AttentionRows& rows,
-       const int32_t* buckets, Scratch& scratch);
-  void AttendToAll();    // no hash
-  void AttendSorted();   // all tokens are new
-  void AttendArrived();  // the definition of a step
-  void Finish();
-
- private:
-  std::vector<int32_t> BucketsOf(int64_t round) const;
-  std::vector<int32_t> Keys(const std::vector<int32_t>& slots, int64_t chunk) const;
-  void AttendBucket(int64_t round, int32_t bucket, std::span<const int32_t> rows);
-  void Attend(const Group& group);
-  void Merge(int64_t row, const void* result, float z);
-
-  const LshAttention& attention_;
-  const Options& o_;
-  const Memory& memory_;
-  Rows s_, out_;
-  int64_t first_;
-  const int32_t* buckets_;
-  Scratch& scratch_;
-  Matrix<float> sum_;  // of the rounds so far
-  std::span<float> z_;
-};
-
-Call::Call(const LshAttention& attention, const Memory& memory, int head, const AttentionRows& rows,
-           const int32_t* buckets, Scratch& scratch)
-    : attention_(attention),
-      o_(attention.options()),
-      memory_(memory),
-      s_(rows.products[kS].Cols(head * o_.head_dim, o_.head_dim)),
-      out_(rows.out.Cols(head * o_.head_dim, o_.head_dim)),
-      first_(rows.first),
-      buckets_(buckets),
-      scratch_(scratch),
-      sum_{scratch.Take<float>(rows.count * o_.head_dim), rows.count, o_.head_dim, o_.head_dim},
-      z_(scratch.Take<float>(rows.count), rows.count) {
-  std::ranges::fill(z_, -std::numeric_limits<float>::infinity());
-}
-
-std::vector<int32_t> Call::BucketsOf(int64_t round) const {
-  std::vector<int32_t> buckets(s_.rows);
-  for (int64_t r = 0; r < s_.rows; ++r) buckets[r] = buckets_[r * o_.rounds + round];
-  return buckets;
-}
-
-void Call::AttendToAll() {
-  Group group;
-  group.queries.resize(s_.rows);
-  std::iota(group.queries.begin(), group.queries.end(), 0);
-  group.keys = group.queries;
-  Attend(group);
-}
-
-void Call::AttendSorted() {
-  const int64_t chunks = (s_.rows + o_.chunk - 1) / o_.chunk;  // of a round; its last is filled up with -1
-  std::vector<int32_t> slots;
-  for (int64_t round = 0; round < o_.rounds; ++round) {
-    const std::vector<int32_t> order = SortedByBucket(BucketsOf(round), o_.buckets());
-    slots.insert(slots.end(), order.begin(), order.end());
-    slots.resize((round + 1) * chunks * o_.chunk, -1);
-  }
-  for (int64_t chunk = 0; chunk < o_.rounds * chunks; ++chunk) {
-    Group group;
-    for (int64_t slot = chunk * o_.chunk; slot < (chunk + 1) * o_.chunk; ++slot) {
-      if (slots[slot] >= 0) group.queries.push_back(slots[slot]);
-    }
-    group.keys = Keys(slots, chunk);
-    Attend(group);
-  }
-}
-
-// What the tokens of a chunk read: a token as often as it stands there.
-std::vector<int32_t> Call::Keys(const std::vector<int32_t>& slots, int64_t chunk) const {
-  const int64_t chunks = std::ssize(slots) / o_.chunk;
-  std::vector<int32_t> keys;
-  for (int64_t step = -o_.before; step <= o_.after; ++step) {
-    const int64_t other = ((chunk + step) % chunks + chunks) % chunks;
-    for (int64_t slot = other * o_.chunk; slot < (other + 1) * o_.chunk; ++slot) {
-      if (slots[slot] >= 0) keys.push_back(slots[slot]);
-    }
-  }
-  return keys;
-}
-
-void Call::AttendArrived() {
-  for (int64_t round = 0; round < o_.rounds; ++round) {
-    const std::vector<int32_t> buckets = BucketsOf(round), order = SortedByBucket(buckets, o_.buckets());
-    for (size_t begin = 0, end; begin < order.size(); begin = end) {
-      const int32_t bucket = buckets[order[begin]];
-      end = begin + 1;
-      while (end < order.size() && buckets[order[end]] == bucket) ++end;
-      AttendBucket(round, bucket, std::span(order).subspan(begin, end - begin));
-    }
-  }
-}
-
-// The new rows of one bucket, chunk by chunk: a chunk's keys are its own tokens so far, in their order, and
-// those of the chunks before it.
-void Call::AttendBucket(int64_t round, int32_t bucket, std::span<const int32_t> rows) {
-  const int64_t first_place = memory_.Place(round, bucket, std::ssize(rows) - 1);
-  for (int64_t begin = 0, end; begin < std::ssize(rows); begin = end) {
-    const int64_t place = first_place + begin, chunk = place / o_.chunk;
-    end = std::min<int64_t>(std::ssize(rows), (chunk + 1) * o_.chunk - first_place);
-    const int64_t first_key = std::max<int64_t>(0, chunk - o_.before) * o_.chunk;
-    Group group;
-    for (int64_t i = begin; i < end; ++i) group.queries.push_back(static_cast<int32_t>(first_ + rows[i]));
-    group.first = place - first_key;
-    group.keys.resize(group.first + end - begin);
-    int32_t token = group.queries.back();
-    for (auto key = group.keys.rbegin(); key != group.keys.rend(); ++key) {
-      *key = token;
-      token = memory_.Previous(round, token);
-    }
-    Attend(group);
-  }
-}
-
-void Call::Attend(const Group& group) {
-  const ScratchFrame frame(scratch_);
-  const DType type = attention_.core().type();
-  const int64_t dim = o_.head_dim, bytes = dim * SizeOf(type);
-  const auto take = [&](const std::vector<int32_t>& tokens) {
-    const int64_t count = std::ssize(tokens);
-    return Rows{type, scratch_.Take<char>(count * bytes), count, dim, dim};
-  };
-  const Rows keys = take(group.keys), values = take(group.keys);
-  for (int64_t i = 0; i < keys.rows; ++i) {
-    std::memcpy(keys.at(i), memory_.Key(group.keys[i]), bytes);
-    std::memcpy(values.at(i), memory_.Value(group.keys[i]), bytes);
-  }
-  KeyValuePages pages(type, dim);
-  pages.Append(keys, values);
-  SoftmaxQueries queries;
-  queries.q = take(group.queries);
-  queries.out = take(group.queries);
-  queries.first = group.first;
-  queries.lse = scratch_.Take<float>(group.queries.size());
-  for (int64_t i = 0; i < queries.q.rows; ++i)
-    std::memcpy(queries.q.at(i), s_.at(group.queries[i] - first_), bytes);
-  const ByOrder order(group, o_.causal, scratch_);
-  const KeySource source{.pages = &pages, .right = 0, .bias = &order};
-  attention_.core().Attend(queries, {&source, 1}, scratch_);
-  for (int64_t i = 0; i < queries.q.rows; ++i)
-    Merge(group.queries[i] - first_, queries.out.at(i), queries.lse[i]);
-}
-
-void Call::Merge(int64_t row, const void* result, float z) {
-  const float most = std::max(z_[row], z), old_share = std::exp(z_[row] - most), share = std::exp(z - most);
-  const float total = old_share + share;
-  const bool first = std::isinf(z_[row]);
-  z_[row] = most + std::log(total);
-  float* sum = sum_.row(row);
-  const Rows one{out_.dtype, const_cast<void*>(result), 1, o_.head_dim, o_.head_dim};
-  if (first) return Convert(one, {DType::kF32, sum, 1, o_.head_dim, o_.head_dim});
-  const ScratchFrame frame(scratch_);
-  float* next = scratch_.Take<float>(o_.head_dim);
-  Convert(one, {DType::kF32, next, 1, o_.head_dim, o_.head_dim});
-  for (int64_t c = 0; c < o_.head_dim; ++c) sum[c] = (sum[c] * old_share + next[c] * share) / total;
-}
-
-void Call::Finish() { Convert({DType::kF32, sum_.data, sum_.rows, sum_.cols, sum_.stride}, out_); }
 
 class Run : public AttentionRun {
  public:
   explicit Run(const LshAttention& attention)
       : attention_(&attention), heads_(attention.options().heads, Memory(attention)) {}
-  void Extend(const AttentionRows& rows, int head, Scratch& scratch) override;
+  Run(const Run& other) : attention_(other.attention_), heads_(other.heads_) {}
+  std::vector<AttentionStage> Begin(const AttentionRows& rows) override;
+  void Do(const AttentionRows& rows, int stage, int64_t task, Scratch& scratch) override;
   std::unique_ptr<AttentionRun> Clone() const override { return std::make_unique<Run>(*this); }
   void Archive(StateArchive& archive) override;
-  int64_t tokens() const override { return heads_.front().tokens(); }
+  int64_t tokens() const override { return heads_.front().pages().tokens(); }
 
  private:
+  // Which keys rows find: all, those that sorting puts beside them, those that arrived before them.
+  enum class Meeting { kAll, kSorted, kArrived };
+  // kFew: all at once, for rows that are not worth several stages.
+  struct Stage {
+    enum Kind { kFew, kTake, kSort, kRound, kRelease } kind;
+    int first_head = 0;
+    int64_t round = 0;
+    int64_t cuts = 1;  // tasks of a head
+  };
+
+  const Options& options() const { return attention_->options(); }
+  int64_t rounds() const { return meeting_ == Meeting::kAll ? 1 : options().rounds; }
+  void Add(const Stage& stage, int heads, double cost, std::vector<AttentionStage>& stages);
+  void AddHeads(const AttentionRows& rows, int first, int count, std::vector<AttentionStage>& stages);
+  double RowCost() const;  // of a round
+  int64_t TakenCuts(const AttentionRows& rows) const {
+    return Quotient(from_ % kTakenRows + rows.count, kTakenRows);
+  }
+  Work WorkOf(const AttentionRows& rows, int head);
+  void Take(const AttentionRows& rows, int head, int64_t cut, Scratch& scratch);
+  void Sort(const AttentionRows& rows, int head);
+  void AttendRound(const AttentionRows& rows, int head, int64_t round, Range slots, Scratch& scratch);
+  Gathering Sorted(const Work& work, int64_t round, Range slots) const;
+  Gathering Arrived(const Memory& memory, const Work& work, int64_t first, int64_t round, Range slots) const;
+
   const LshAttention* attention_;
   std::vector<Memory> heads_;
+  // Of the rows at hand.
+  int64_t from_ = 0;  // tokens before
+  Meeting meeting_ = Meeting::kAll;
+  std::vector<Stage> stages_;
+  Buffer work_;  // of HeadsAtOnce()
 };
 
-void Run::Extend(const AttentionRows& rows, int head, Scratch& scratch) {
-  const Options& o = attention_->options();
-  Memory& memory = heads_[head];
-  const auto of_head = [&](const Rows& all) {
-    return all.Cols(head * o.head_dim, o.head_dim).Slice(0, rows.count);
-  };
-  int32_t* buckets = scratch.Take<int32_t>(rows.count * o.rounds);
-  memory.Append(head, of_head(rows.products[kS]), of_head(rows.products[kV]), buckets, scratch);
-  Call call(*attention_, memory, head, rows, buckets, scratch);
-  if (o.strict || rows.first > 0) {
-    call.AttendArrived();
-  } else if (rows.count <= o.chunk) {
-    call.AttendToAll();
-  } else {
-    call.AttendSorted();
+std::vector<AttentionStage> Run::Begin(const AttentionRows& rows) {
+  const Options& o = options();
+  from_ = tokens();
+  meeting_ = o.strict || rows.first > 0 ? Meeting::kArrived
+             : rows.count <= o.chunk    ? Meeting::kAll
+                                        : Meeting::kSorted;
+  for (Memory& memory : heads_) memory.pages().Grow(rows.count);
+  const int at_once = static_cast<int>(HeadsAtOnce(o, rows.count));
+  const int64_t bytes = at_once * rows.count * Work::RowBytes(o);
+  if (static_cast<int64_t>(work_.size()) < bytes) {
+    work_ = Buffer();
+    work_ = Buffer::Lasting(bytes);
   }
-  call.Finish();
+  stages_.clear();
+  std::vector<AttentionStage> stages;
+  if (rows.count <= kFewRows) {
+    Add({Stage::kFew}, o.heads, RowCost() * static_cast<double>(rounds() * rows.count), stages);
+    return stages;
+  }
+  for (int first = 0; first < o.heads; first += at_once)
+    AddHeads(rows, first, std::min(at_once, o.heads - first), stages);
+  Add({Stage::kRelease}, 1, 0, stages);
+  return stages;
+}
+
+void Run::Add(const Stage& stage, int heads, double cost, std::vector<AttentionStage>& stages) {
+  stages_.push_back(stage);
+  stages.push_back({heads * stage.cuts, cost});
+}
+
+void Run::AddHeads(const AttentionRows& rows, int first, int count, std::vector<AttentionStage>& stages) {
+  const Options& o = options();
+  const double n = static_cast<double>(rows.count), taken = std::min<double>(n, kTakenRows);
+  const double hash = static_cast<double>(o.outputs() * o.head_dim);
+  const int64_t slots = std::min(rows.count, o.task_slots());
+  Add({.kind = Stage::kTake, .first_head = first, .cuts = TakenCuts(rows)}, count,
+      taken * (hash + kMoved * static_cast<double>(o.head_dim)), stages);
+  Add({.kind = Stage::kSort, .first_head = first}, count, kMoved * n * static_cast<double>(rounds()), stages);
+  for (int64_t round = 0; round < rounds(); ++round) {
+    Add({.kind = Stage::kRound, .first_head = first, .round = round, .cuts = Quotient(rows.count, slots)},
+        count, RowCost() * static_cast<double>(slots), stages);
+  }
+}
+
+double Run::RowCost() const {
+  return 2.0 * static_cast<double>(std::min(tokens(), options().keys()) * options().head_dim);
+}
+
+void Run::Do(const AttentionRows& rows, int stage, int64_t task, Scratch& scratch) {
+  const auto [kind, first_head, round, cuts] = stages_[stage];
+  const int head = first_head + static_cast<int>(task / cuts);
+  const int64_t cut = task % cuts, slots = options().task_slots();
+  switch (kind) {
+    case Stage::kFew:
+      for (int64_t i = 0; i < TakenCuts(rows); ++i) Take(rows, head, i, scratch);
+      Sort(rows, head);
+      for (int64_t r = 0; r < rounds(); ++r) AttendRound(rows, head, r, {0, rows.count}, scratch);
+      return;
+    case Stage::kTake:
+      return Take(rows, head, cut, scratch);
+    case Stage::kSort:
+      return Sort(rows, head);
+    case Stage::kRound:
+      return AttendRound(rows, head, round, {cut * slots, std::min((cut + 1) * slots, rows.count)}, scratch);
+    case Stage::kRelease:
+      work_ = Buffer();
+  }
+}
+
+Work Run::WorkOf(const AttentionRows& rows, int head) {
+  const Options& o = options();
+  const int64_t n = rows.count, of_head = head % HeadsAtOnce(o, n) * n * Work::RowBytes(o);
+  float* results = reinterpret_cast<float*>(work_.as<char>() + of_head);
+  float* lse = results + n * o.head_dim;
+  int32_t* buckets = reinterpret_cast<int32_t*>(lse + n);
+  return {{{DType::kF32, results, n, o.head_dim, o.head_dim}, lse}, buckets, buckets + n * o.rounds, n};
+}
+
+// No two cuts write the same page.
+void Run::Take(const AttentionRows& rows, int head, int64_t cut, Scratch& scratch) {
+  const ScratchFrame frame(scratch);
+  const int64_t dim = options().head_dim, grid = (from_ / kTakenRows + cut) * kTakenRows;
+  const Rows s = rows.products[kS].Cols(head * dim, dim), v = rows.products[kV].Cols(head * dim, dim);
+  const Rows wide{DType::kF32, scratch.Take<float>(kGrid * dim), kGrid, dim, dim};
+  const Work work = WorkOf(rows, head);
+  const int64_t end = std::min(grid + kTakenRows, tokens());
+  for (int64_t token = std::max(from_, grid), count; token < end; token += count) {
+    count = std::min(kGrid - token % kGrid, end - token);
+    const int64_t row = token - from_;
+    const Matrix<float> part = wide.Slice(0, count).As<float>();
+    const TokenPages::Place place = heads_[head].pages().Open(token, count);
+    Convert(s.Slice(row, count), wide.Slice(0, count));
+    RmsNorm(part, attention_->key_norm(), kEpsilon, place.keys);
+    Convert(v.Slice(row, count), place.values);
+    attention_->Hash(head, part, work.buckets + row, work.rows, scratch);
+  }
+}
+
+void Run::Sort(const AttentionRows& rows, int head) {
+  const Work work = WorkOf(rows, head);
+  work.merged.Clear();
+  for (int64_t round = 0; round < options().rounds; ++round) {
+    SortByBucket(work.Buckets(round), options().buckets(), work.Order(round));
+    if (options().causal) heads_[head].Link(round, work.Buckets(round));
+  }
+}
+
+// Rows have one slot each, so that tasks of a round share none; the last round's results are written.
+void Run::AttendRound(const AttentionRows& rows, int head, int64_t round, Range slots, Scratch& scratch) {
+  const int64_t dim = options().head_dim;
+  const Memory& memory = heads_[head];
+  const Work work = WorkOf(rows, head);
+  const auto key = [&](int64_t token) { return memory.pages().Key(token); };
+  const auto value = [&](int64_t token) { return memory.pages().Value(token); };
+  const GatheredHead gathered{rows.products[kS].Cols(head * dim, dim), from_, key, value, work.merged};
+  for (int64_t end = slots.end; slots.begin < end;) {
+    const Gathering gathering = meeting_ == Meeting::kArrived
+                                    ? Arrived(memory, work, from_, round, {slots.begin, end})
+                                    : Sorted(work, round, {slots.begin, end});
+    attention_->core().Attend(gathering, gathered, scratch);
+    slots.begin += std::ssize(gathering.queries);
+    for (int64_t token : gathering.queries) {
+      if (round + 1 < rounds()) break;
+      Convert(work.merged.results.Slice(token - from_, 1),
+              rows.out.Cols(head * dim, dim).Slice(token - from_, 1));
+    }
+  }
+}
+
+// From the first of the slots on, what lies in one chunk, and what the tokens of a chunk read: a token as
+// often as it stands there. All tokens are new.
+Gathering Run::Sorted(const Work& work, int64_t round, Range slots) const {
+  const Options& o = options();
+  const std::span<const int32_t> order = work.Order(round);
+  if (meeting_ == Meeting::kAll) {
+    Gathering all{{order.begin() + slots.begin, order.begin() + slots.end}, std::vector<int32_t>(work.rows)};
+    std::iota(all.keys.begin(), all.keys.end(), 0);
+    return all;
+  }
+  const int64_t chunk = slots.begin / o.chunk, end = std::min(slots.end, (chunk + 1) * o.chunk);
+  Gathering gathering{{order.begin() + slots.begin, order.begin() + end}, {}};
+  const int64_t of_round = Quotient(work.rows, o.chunk), all = of_round * o.rounds;
+  for (int64_t step = -o.before; step <= o.after; ++step) {
+    const int64_t other = ((round * of_round + chunk + step) % all + all) % all;
+    const std::span<const int32_t> there = work.Order(other / of_round);
+    const int64_t first = other % of_round * o.chunk, last = std::min(first + o.chunk, work.rows);
+    gathering.keys.insert(gathering.keys.end(), there.begin() + first, there.begin() + last);
+  }
+  if (o.causal) std::ranges::sort(gathering.keys);
+  return gathering;
+}
+
+// From the first of the slots on, what lies in one chunk of one bucket: a chunk's keys are its own tokens so
+// far, in their order, and those of the chunks before it.
+Gathering Run::Arrived(const Memory& memory, const Work& work, int64_t first, int64_t round,
+                       Range slots) const {
+  const Options& o = options();
+  const std::span<const int32_t> buckets = work.Buckets(round), order = work.Order(round);
+  const int32_t bucket = buckets[order[slots.begin]];
+  const auto alike = std::ranges::equal_range(order, bucket, {}, [&](int32_t row) { return buckets[row]; });
+  const int64_t before = slots.begin - (alike.begin() - order.begin());
+  const int64_t place = memory.Place(round, bucket, std::ssize(alike) - 1 - before), chunk = place / o.chunk;
+  const int64_t count =
+      std::min({slots.end - slots.begin, std::ssize(alike) - before, (chunk + 1) * o.chunk - place});
+  Gathering gathering;
+  for (int64_t slot = slots.begin; slot < slots.begin + count; ++slot)
+    gathering.queries.push_back(static_cast<int32_t>(first + order[slot]));
+  gathering.keys.resize(place + count - std::max<int64_t>(0, chunk - o.before) * o.chunk);
+  int32_t token = gathering.queries.back();
+  for (auto key = gathering.keys.rbegin(); key != gathering.keys.rend(); ++key) {
+    *key = token;
+    token = memory.Previous(round, token);
+  }
+  return gathering;
 }
 
 void Run::Archive(StateArchive& archive) {
   int64_t tokens = this->tokens();
   archive.Number(tokens, 0, kMostTokens);
+  if (archive.measuring()) archive.Bytes(work_, static_cast<int64_t>(work_.size()));
   for (Memory& memory : heads_) memory.Archive(archive, tokens);
 }
 
@@ -465,16 +455,15 @@ void Run::Archive(StateArchive& archive) {
 LshAttention::LshAttention(const AttentionSetting& setting, Options options, std::vector<Product> products,
                            const std::vector<float>& rotations)
     : options_(std::move(options)),
-      core_(ActivationType(setting.precision), options_.head_dim, 1),
+      core_(ActivationType(setting.precision), options_.head_dim, {.causal = options_.causal, .own = kOwn}),
       key_norm_(options_.head_dim, 1 / std::sqrt(static_cast<float>(options_.head_dim))) {
   products_ = std::move(products);
   out_width_ = setting.width;
-  tasks_ = options_.heads;
   data_dependent_ = true;
   decode_ = !options_.causal  ? DecodeClass::kNone
             : options_.strict ? DecodeClass::kExact
                               : DecodeClass::kApproximate;
-  const int64_t dim = options_.head_dim, outputs = options_.rounds * options_.directions();
+  const int64_t dim = options_.head_dim, outputs = options_.outputs();
   std::vector<float> turned(outputs * dim);
   for (int head = 0; head < options_.heads; ++head) {
     const float* from = rotations.data() + head * dim * outputs;
@@ -501,50 +490,46 @@ int64_t Corner(const float* p, int64_t directions) {
   return best;
 }
 
-void LshAttention::Hash(int head, Matrix<float> s, int32_t* buckets, Scratch& scratch) const {
+void LshAttention::Hash(int head, Matrix<float> s, int32_t* buckets, int64_t pitch, Scratch& scratch) const {
   const ScratchFrame frame(scratch);
-  const int64_t outputs = options_.rounds * options_.directions();
+  const int64_t outputs = options_.outputs();
   const Rows rows{DType::kF32, s.data, s.rows, s.cols, s.stride};
   const Rows turned{DType::kF32, scratch.Take<float>(s.rows * outputs), s.rows, outputs, outputs};
   Team alone;
   Gemm(alone, {rows}, rotations_[head], {.out = turned}, scratch);
   for (int64_t i = 0; i < s.rows * options_.rounds; ++i) {
-    const float* p =
-        turned.As<float>().row(i / options_.rounds) + i % options_.rounds * options_.directions();
+    const int64_t row = i / options_.rounds, round = i % options_.rounds;
+    const float* p = turned.As<float>().row(row) + round * options_.directions();
     int64_t bucket = 0, product = 1;
     for (int64_t factor : options_.factors) {
       bucket += product * Corner(p, factor / 2);
       product *= factor;
       p += factor / 2;
     }
-    buckets[i] = static_cast<int32_t>(bucket);
+    buckets[round * pitch + row] = static_cast<int32_t>(bucket);
   }
 }
 
 int64_t LshAttention::StateBytes(int64_t tokens) const {
-  const int64_t pages = (tokens + kGrid - 1) / kGrid;
-  return sizeof(int64_t) +
-         options_.heads * (pages * Memory::PageBytes(options_, core_.type()) + Memory::ListBytes(options_));
+  const int64_t pages =
+      TokenPages::Bytes(core_.type(), options_.head_dim, Memory::LinkBytes(options_), tokens);
+  const int64_t worked =
+      std::max(options_.heads * std::min(tokens, kFewRows), Quotient(options_.heads, 2) * tokens);
+  return sizeof(int64_t) + worked * Work::RowBytes(options_) +
+         options_.heads * (pages + Memory::ListBytes(options_));
 }
 
-double LshAttention::Cost(int64_t n) const {
-  const double keys = std::min<double>(n, (1 + options_.before + options_.after) * options_.chunk);
-  const double length = n, hash = options_.rounds * options_.directions();
-  return length * (hash + 2 * options_.rounds * keys) * out_width_;
+double LshAttention::Cost(int64_t rows, int64_t tokens) const {
+  const double keys = static_cast<double>(std::min(tokens, options_.keys()));
+  const double hash = static_cast<double>(options_.outputs()), rounds = static_cast<double>(options_.rounds);
+  return static_cast<double>(rows) * (hash + 2 * rounds * keys) * static_cast<double>(out_width_);
 }
 
-// The buckets of all rows, and then either what they are found with, or the results of all rounds and what a
-// chunk reads.
-int64_t LshAttention::ScratchBytes(int64_t rows) const {
-  const int64_t dim = options_.head_dim, chunk = std::min(rows, options_.chunk);
-  const int64_t keys = (1 + options_.before + options_.after) * options_.chunk;
+int64_t LshAttention::ScratchBytes() const {
   const auto floats = [](int64_t n) { return Scratch::Piece(n * SizeOf(DType::kF32)); };
-  const auto vectors = [&](int64_t n) { return Scratch::Piece(n * dim * SizeOf(core_.type())); };
-  const int64_t hash = floats(kGrid * options_.rounds * options_.directions()) + GemmScratchBytes();
-  const int64_t group = 2 * vectors(keys) + 2 * vectors(chunk) + floats(chunk) +
-                        floats(SoftmaxCore::kTile * kKeyBlock) + core_.ScratchBytes() + floats(dim);
-  return Scratch::Piece(rows * options_.rounds * static_cast<int64_t>(sizeof(int32_t))) +
-         std::max(floats(kGrid * dim) + hash, floats(rows * dim) + floats(rows) + group);
+  const int64_t hash =
+      floats(kGrid * options_.head_dim) + floats(kGrid * options_.outputs()) + GemmScratchBytes();
+  return std::max(hash, core_.ScratchBytes(std::min(options_.chunk, options_.task_slots())));
 }
 
 // ------------------------------------------------------------------------------------------- the options

@@ -7,7 +7,8 @@
 // Tensors: q, k, v, r; pos_bias_u, pos_bias_v [heads, head_dim].
 //
 // The paper keeps the layer's inputs of the last segments; their keys and values give the same numbers for
-// less work. Wr R is the same for all texts, a table made at load.
+// less work. Wr R is the same for all texts, a table made at load, of 1 GiB at most: distances that
+// clamp_length makes alike take one panel of it.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -15,75 +16,107 @@
 #include <utility>
 #include <vector>
 
-#include "engine/attention/attention.h"
-#include "engine/attention/key_value_pages.h"
-#include "engine/attention/softmax_core.h"
+#include "engine/attention/pattern_attention.h"
 #include "engine/base/status.h"
 #include "engine/ops/pack.h"
 
 namespace heed {
 namespace {
 
-constexpr int64_t kMostTokens = int64_t{1} << 40;
-constexpr int64_t kMostMemory = 1 << 16;  // the table holds a row for each
+constexpr int64_t kMostMemory = 1 << 16;
+constexpr int64_t kMostTableBytes = 1 << 30;
 constexpr int64_t kPanel = kSoftmaxPiece;
 
 int64_t RoundUp(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
 
-struct Options {
-  int heads = 1;
-  int64_t head_dim = 0;
+struct Options : PatternOptions {
   int64_t memory = 0;
-  int64_t clamp = 0;  // the farthest distance that is told from others
-  double scale = 1;
+  int64_t clamp = 0;        // the farthest distance that is told from others
   std::vector<float> u, v;  // [heads, head_dim]
 };
 
 // Wr R_t, times scale * log2(e) as biases are, packed for the micro-kernel. Column c is the distance
-// places() - 1 - c, so that keys and columns ascend together.
+// places() - 1 - c, so that keys and columns ascend together; the farthest may share a panel.
 class RelativeTable {
  public:
   RelativeTable(const Options& options, const Product& r, DType type);
+  static int64_t Bytes(const Options& options, DType type) {
+    return options.heads * Held(options) / kPanel * PanelBytes(options, type);
+  }
+
   int64_t places() const { return places_; }
   int64_t bytes() const { return static_cast<int64_t>(panels_.size()); }
   const void* Panel(int head, int64_t column) const {
-    return panels_.as<char>() + (head * places_ + column) / kPanel * panel_bytes_;
+    const int64_t held = std::max<int64_t>(0, column - (places_ - held_));
+    return panels_.as<char>() + (head * held_ + held) / kPanel * panel_bytes_;
   }
 
  private:
-  int64_t places_;
+  // Of the places, those with a panel of their own, and a panel of clamped ones alone.
+  static int64_t Held(const Options& options) {
+    return std::min(RoundUp(options.memory, kPanel), RoundUp(options.clamp, kPanel) + kPanel);
+  }
+  static int64_t PanelBytes(const Options& options, DType type) {
+    return kPanel * RoundUp(options.head_dim * SizeOf(type), 4);
+  }
+
+  int64_t places_, held_;
   int64_t panel_bytes_;
-  Buffer panels_;  // [heads][places / kPanel]
+  Buffer panels_;  // [heads][held / kPanel]
 };
 
-// R_t for t = places - 1, ..., 0.
-Buffer Sinusoids(int64_t places, int64_t clamp, int64_t width) {
-  Buffer rows(places * width * sizeof(float));
-  for (int64_t c = 0; c < width / 2; ++c) {
-    const double frequency = std::pow(10000.0, -2.0 * static_cast<double>(c) / static_cast<double>(width));
-    for (int64_t row = 0; row < places; ++row) {
-      const double angle = static_cast<double>(std::min(places - 1 - row, clamp)) * frequency;
-      rows.as<float>()[row * width + c] = static_cast<float>(std::sin(angle));
-      rows.as<float>()[row * width + width / 2 + c] = static_cast<float>(std::cos(angle));
+// R_t for t = 0, 1, ..., clamp, clamp, ...: each turns the one before by its frequencies. In double, what
+// rounding adds to 65,536 turns is some 1e-11.
+class Sinusoids {
+ public:
+  Sinusoids(int64_t width, int64_t clamp) : clamp_(clamp), waves_(width / 2) {
+    for (size_t c = 0; c < waves_.size(); ++c) {
+      const double frequency = std::pow(10000.0, -2.0 * static_cast<double>(c) / static_cast<double>(width));
+      waves_[c].turn_sin = std::sin(frequency);
+      waves_[c].turn_cos = std::cos(frequency);
     }
   }
-  return rows;
-}
+  void Next(float* row) {
+    const size_t half = waves_.size();
+    for (size_t c = 0; c < half; ++c) {
+      row[c] = static_cast<float>(waves_[c].sin);
+      row[half + c] = static_cast<float>(waves_[c].cos);
+      if (distance_ < clamp_) waves_[c].Turn();
+    }
+    ++distance_;
+  }
+
+ private:
+  struct Wave {
+    double turn_sin = 0, turn_cos = 1, sin = 0, cos = 1;
+    void Turn() {
+      const double turned = sin * turn_cos + cos * turn_sin;
+      cos = cos * turn_cos - sin * turn_sin;
+      sin = turned;
+    }
+  };
+
+  int64_t clamp_, distance_ = 0;
+  std::vector<Wave> waves_;
+};
 
 RelativeTable::RelativeTable(const Options& options, const Product& r, DType type)
     : places_(RoundUp(options.memory, kPanel)),
-      panel_bytes_(kPanel * RoundUp(options.head_dim * SizeOf(type), 4)),
-      panels_(Buffer::Zeros(options.heads * (places_ / kPanel) * panel_bytes_)) {
+      held_(Held(options)),
+      panel_bytes_(PanelBytes(options, type)),
+      panels_(Buffer::Zeros(Bytes(options, type))) {
   const int64_t width = r.weight.dim(0), dim = options.head_dim;
   const PackedWeights weights = PackedWeights::Pack({{r.weight, r.bias}}, Precision::kF32);
-  Buffer sinusoids = Sinusoids(places_, options.clamp, width);
-  Buffer projected(kPanel * width * sizeof(float)), rounded(kPanel * width * SizeOf(type));
+  Sinusoids sinusoids(width, options.clamp);
+  Buffer of_panel(kPanel * width * sizeof(float)), projected(kPanel * width * sizeof(float)),
+      rounded(kPanel * width * SizeOf(type));
+  const Rows input{DType::kF32, of_panel.as<float>(), kPanel, width, width};
   const Rows rows{DType::kF32, projected.as<float>(), kPanel, width, width};
   const Rows typed{type, rounded.as<void>(), kPanel, width, width};
   Scratch scratch;
   Team alone;
-  for (int64_t column = 0; column < places_; column += kPanel) {
-    const Rows input{DType::kF32, sinusoids.as<float>() + column * width, kPanel, width, width};
+  for (int64_t column = places_ - kPanel; column >= places_ - held_; column -= kPanel) {
+    for (int64_t row = kPanel - 1; row >= 0; --row) sinusoids.Next(input.As<float>().row(row));
     Gemm(alone, {input}, weights, {.out = rows}, scratch);
     scratch.Reset();
     Scale(static_cast<float>(options.scale * std::numbers::log2e), rows.As<float>());
@@ -93,25 +126,6 @@ RelativeTable::RelativeTable(const Options& options, const Product& r, DType typ
     }
   }
 }
-
-class RelativeMemoryAttention : public Attention {
- public:
-  RelativeMemoryAttention(const AttentionSetting& setting, Options options, std::vector<Product> products,
-                          const Product& r);
-  std::unique_ptr<AttentionRun> Start() const override;
-  int64_t StateBytes(int64_t tokens) const override;
-  double Cost(int64_t n) const override;
-  int64_t ScratchBytes(int64_t rows) const override;
-
-  const Options& options() const { return options_; }
-  const SoftmaxCore& core() const { return core_; }
-  const RelativeTable& table() const { return table_; }
-
- private:
-  Options options_;
-  SoftmaxCore core_;
-  RelativeTable table_;
-};
 
 // (q + v) . (Wr R_t) of a tile of rows with a block of keys: one product for all distances between them; a
 // row's part of it begins a column further left than that of the row before.
@@ -156,95 +170,71 @@ void RelativePositions::Mark(const BiasBlock& block, std::span<SoftmaxRow> rows)
   }
 }
 
-class Run : public AttentionRun {
- public:
-  explicit Run(const RelativeMemoryAttention& attention)
-      : attention_(&attention),
-        heads_(attention.options().heads, {attention.core().type(), attention.options().head_dim}) {}
-  void Extend(const AttentionRows& rows, int task, Scratch& scratch) override;
-  std::unique_ptr<AttentionRun> Clone() const override { return std::make_unique<Run>(*this); }
-  void Archive(StateArchive& archive) override;
-  int64_t tokens() const override { return heads_.front().end(); }
-
- private:
-  const RelativeMemoryAttention* attention_;
-  std::vector<KeyValuePages> heads_;
-};
-
-// q + bias, with room for the micro-kernel's rounding.
+// q + bias, with room for the micro-kernel's rounding. SoftmaxCore::kTile rows at most.
 Rows Biased(const Rows& q, const float* bias, Scratch& scratch) {
   const int64_t pitch = RoundUp(q.cols, 16), bytes = (q.rows + 8) * pitch * SizeOf(q.dtype);
   const Rows sum{q.dtype, scratch.Take<char>(bytes), q.rows, q.cols, pitch};
   std::memset(sum.data, 0, bytes);
   const ScratchFrame frame(scratch);
-  const Rows wide{DType::kF32, scratch.Take<float>(kGrid * q.cols), kGrid, q.cols, q.cols};
-  for (int64_t first = 0; first < q.rows; first += kGrid) {
-    const int64_t count = std::min(kGrid, q.rows - first);
-    const Rows part = wide.Slice(0, count);
-    Convert(q.Slice(first, count), part);
-    for (int64_t r = 0; r < count; ++r) {
-      float* row = part.As<float>().row(r);
-      for (int64_t c = 0; c < q.cols; ++c) row[c] += bias[c];
-    }
-    Convert(part, sum.Slice(first, count));
+  const Rows wide{DType::kF32, scratch.Take<float>(q.rows * q.cols), q.rows, q.cols, q.cols};
+  Convert(q, wide);
+  for (int64_t r = 0; r < q.rows; ++r) {
+    float* row = wide.As<float>().row(r);
+    for (int64_t c = 0; c < q.cols; ++c) row[c] += bias[c];
   }
+  Convert(wide, sum);
   return sum;
 }
 
-void Run::Extend(const AttentionRows& rows, int head, Scratch& scratch) {
-  const Options& o = attention_->options();
-  const auto of_head = [&](const Rows& all) { return all.Cols(head * o.head_dim, o.head_dim); };
-  KeyValuePages& pages = heads_[head];
-  pages.Append(of_head(rows.products[1]), of_head(rows.products[2]));
-  const Rows q = of_head(rows.products[0]);
-  SoftmaxQueries queries;
-  queries.q = Biased(q, o.u.data() + head * o.head_dim, scratch);
-  queries.out = of_head(rows.out);
-  queries.first = rows.first;
-  const RelativePositions positions(attention_->table(), head,
-                                    Biased(q, o.v.data() + head * o.head_dim, scratch), scratch);
-  const KeySource source{.pages = &pages, .left = o.memory - 1, .right = 0, .bias = &positions};
-  attention_->core().Attend(queries, {&source, 1}, scratch);
-  pages.DropBefore(WindowBegin(o.memory, pages.end()));
-}
-
-void Run::Archive(StateArchive& archive) {
-  int64_t tokens = this->tokens();
-  archive.Number(tokens, 0, kMostTokens);
-  for (KeyValuePages& pages : heads_) {
-    pages.Archive(archive, WindowBegin(attention_->options().memory, tokens), tokens);
+class RelativeMemoryAttention : public PatternAttention {
+ public:
+  RelativeMemoryAttention(const AttentionSetting& setting, const Options& options,
+                          std::vector<Product> products, const Product& r)
+      : PatternAttention(setting, options, std::move(products)),
+        u_(options.u),
+        v_(options.v),
+        table_(options, r, core().type()) {
+    constant_bytes_ = table_.bytes();
   }
-}
+  // Three products: with the key, with the position, with the value.
+  double PairCost() const override { return 3 * static_cast<double>(core().head_dim()); }
+  int64_t ScratchBytes() const override;
+  void Prepare(const AttentionRows& rows, const Tile& tile, SoftmaxQueries& queries,
+               std::vector<KeySource>& sources, std::vector<std::unique_ptr<ScoreBias>>& biases,
+               Scratch& scratch) const override;
 
-RelativeMemoryAttention::RelativeMemoryAttention(const AttentionSetting& setting, Options options,
-                                                 std::vector<Product> products, const Product& r)
-    : options_(std::move(options)),
-      core_(ActivationType(setting.precision), options_.head_dim, options_.scale),
-      table_(options_, r, core_.type()) {
-  products_ = std::move(products);
-  out_width_ = setting.width;
-  tasks_ = options_.heads;
-  constant_bytes_ = table_.bytes();
-}
+ private:
+  std::vector<float> u_, v_;
+  RelativeTable table_;
+};
 
-std::unique_ptr<AttentionRun> RelativeMemoryAttention::Start() const { return std::make_unique<Run>(*this); }
-
-int64_t RelativeMemoryAttention::StateBytes(int64_t tokens) const {
-  const int64_t kept = WindowKeeps(options_.memory, tokens);
-  return sizeof(int64_t) + options_.heads * KeyValuePages::Bytes(core_.type(), options_.head_dim, 0, kept);
-}
-
-// Three products of head_dim for each pair: with the key, with the position, with the value.
-double RelativeMemoryAttention::Cost(int64_t n) const {
-  const double length = n, seen = std::min(n, options_.memory);
-  return 3 * (seen * (seen + 1) / 2 + (length - seen) * seen) * out_width_;
+void RelativeMemoryAttention::Prepare(const AttentionRows&, const Tile& tile, SoftmaxQueries& queries,
+                                      std::vector<KeySource>& sources,
+                                      std::vector<std::unique_ptr<ScoreBias>>& biases,
+                                      Scratch& scratch) const {
+  const int64_t first = tile.head * core().head_dim();
+  const Rows q = queries.q;
+  queries.q = Biased(q, u_.data() + first, scratch);
+  const Rows positional = Biased(q, v_.data() + first, scratch);
+  biases.push_back(std::make_unique<RelativePositions>(table_, tile.head, positional, scratch));
+  sources.front().bias = biases.back().get();
 }
 
 // The rows with either bias, and then what the biases are added in, or what attending takes.
-int64_t RelativeMemoryAttention::ScratchBytes(int64_t rows) const {
-  const int64_t dim = options_.head_dim, biased = (rows + 8) * RoundUp(dim, 16) * SizeOf(core_.type());
-  return 2 * Scratch::Piece(biased) + std::max(Scratch::Piece(kGrid * dim * SizeOf(DType::kF32)),
-                                               RelativePositions::ScratchBytes() + core_.ScratchBytes());
+int64_t RelativeMemoryAttention::ScratchBytes() const {
+  constexpr int64_t kRows = SoftmaxCore::kTile;
+  const int64_t dim = core().head_dim(), biased = (kRows + 8) * RoundUp(dim, 16) * SizeOf(core().type());
+  return 2 * Scratch::Piece(biased) +
+         std::max(Scratch::Piece(kRows * dim * SizeOf(DType::kF32)),
+                  RelativePositions::ScratchBytes() + PatternAttention::ScratchBytes());
+}
+
+// Before anything is loaded.
+void CheckTable(const AttentionSetting& setting, const Options& options, JsonFields& fields) {
+  const int64_t bytes = RelativeTable::Bytes(options, ActivationType(setting.precision));
+  if (bytes <= kMostTableBytes) return;
+  fields.Fail(Cat("memory: ", options.memory, " makes a table of ", bytes, " bytes, and ", kMostTableBytes,
+                  " are the most; a clamp_length makes it smaller"));
 }
 
 }  // namespace
@@ -253,7 +243,7 @@ absl::StatusOr<std::unique_ptr<Attention>> NewRelativeMemoryAttention(const Atte
                                                                       JsonFields& fields,
                                                                       const WeightScope& scope) {
   Options options;
-  options.heads = setting.num_heads;
+  options.heads = options.key_value_heads = setting.num_heads;
   options.head_dim = HeadDim(setting, fields);
   options.scale = 1 / std::sqrt(static_cast<double>(options.head_dim));
   options.memory = fields.RequiredInt("memory", 1, kMostMemory);
@@ -266,12 +256,14 @@ absl::StatusOr<std::unique_ptr<Attention>> NewRelativeMemoryAttention(const Atte
   if (setting.width % 2 != 0) {
     fields.Fail(Cat("hidden_size ", setting.width, " is odd, and relative positions are sines and cosines"));
   }
+  CheckTable(setting, options, fields);
   RETURN_IF_ERROR(fields.Finish());
-  ASSIGN_OR_RETURN(std::vector<Product> products, LoadProducts(scope, {"q", "k", "v"}, setting));
+  options.patterns = {std::make_shared<BandPattern>(Band{.left = options.memory - 1, .right = 0})};
+  ASSIGN_OR_RETURN(std::vector<Product> products, LoadQueriesKeysValues(setting, options, scope));
   ASSIGN_OR_RETURN(Product r, LoadProduct(scope, "r", setting.width, setting.width));
   ASSIGN_OR_RETURN(options.u, scope.Floats("pos_bias_u", {options.heads, options.head_dim}));
   ASSIGN_OR_RETURN(options.v, scope.Floats("pos_bias_v", {options.heads, options.head_dim}));
-  return std::make_unique<RelativeMemoryAttention>(setting, std::move(options), std::move(products), r);
+  return std::make_unique<RelativeMemoryAttention>(setting, options, std::move(products), r);
 }
 
 }  // namespace heed

@@ -6,283 +6,249 @@
 // Tensors: q, k, v; with global tokens also q_global, k_global, v_global.
 //
 // The positions of one residue modulo the dilation, a track, only see each other: a track is a sequence with
-// a plain window, read and written in place with a stride.
+// a plain window. Global tokens are kept a second time, for all rows to see.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <optional>
 #include <set>
 #include <utility>
 #include <vector>
 
-#include "engine/attention/attention.h"
-#include "engine/attention/key_value_pages.h"
-#include "engine/attention/softmax_core.h"
+#include "engine/attention/pattern_attention.h"
 #include "engine/base/status.h"
 
 namespace heed {
 namespace {
 
 constexpr int64_t kFar = int64_t{1} << 30;
-constexpr int64_t kMostTokens = int64_t{1} << 40;
 constexpr int64_t kMostDilation = 1 << 12;  // a head keeps so many tracks
 constexpr int64_t kMostGlobalTokens = 1 << 12;
+// Rows whose keys and values for global tokens one task takes: whole pages.
+constexpr int64_t kTakenRows = 8 * KeyValuePages::kPage;
+// What a number costs that is only moved, in the time of a product's multiply-adds.
+constexpr double kMoved = 8;
 enum { kQ, kK, kV, kGlobalK, kGlobalV };  // the products; the rows of global tokens have Qg for Q
 
-struct Options {
-  int heads = 1;
-  int64_t head_dim = 0;
-  bool causal = false;
-  int64_t window = 0;
+int64_t Quotient(int64_t n, int64_t unit) { return (n + unit - 1) / unit; }
+
+struct Options : PatternOptions {
+  Band band;                           // of a track's rows
   std::vector<int64_t> dilations;      // one a head
   std::vector<int64_t> global_tokens;  // ascending
-
-  // What a row of a track sees to either side of itself.
-  int64_t left() const { return causal ? window - 1 : window / 2; }
-  int64_t right() const { return causal ? 0 : window / 2; }
 };
 
-class SlidingWindowAttention : public Attention {
+// What an encoder's row sees: its band, and global tokens, which sets()[1] keeps. Nothing comes after the
+// rows of an encoder, so that nothing is forgotten.
+class BandWithGlobals : public BandPattern {
  public:
-  SlidingWindowAttention(const AttentionSetting& setting, Options options, std::vector<Product> products);
+  BandWithGlobals(Band band, int64_t dilation, const std::vector<int64_t>& globals)
+      : BandPattern(band, dilation), globals_(std::ssize(globals)) {
+    if (globals_ > 0) sets_.emplace_back().listed = globals;
+  }
+  Range Sees(int set, int64_t position) const override {
+    return set == 0 ? BandPattern::Sees(0, position) : Range{0, kUnlimited};
+  }
+  int64_t KeptFrom(int, int64_t) const override { return 0; }
+  int64_t MostKept(int, int64_t places) const override { return places; }
+  double Pairs(int64_t rows, int64_t tokens) const override {
+    return BandPattern::Pairs(rows, tokens) + static_cast<double>(rows) * static_cast<double>(globals_);
+  }
+
+ private:
+  int64_t globals_;
+};
+
+class SlidingWindowAttention : public PatternAttention {
+ public:
+  SlidingWindowAttention(const AttentionSetting& setting, const Options& options,
+                         std::vector<Product> products)
+      : PatternAttention(setting, options, std::move(products)),
+        band_(options.band),
+        dilations_(options.dilations),
+        global_tokens_(options.global_tokens) {}
 
   std::unique_ptr<AttentionRun> Start() const override;
   int64_t StateBytes(int64_t tokens) const override;
-  double Cost(int64_t n) const override;
-  int64_t ScratchBytes(int64_t rows) const override;
+  double Cost(int64_t rows, int64_t tokens) const override;
+  int64_t ScratchBytes() const override;
+  void Prepare(const AttentionRows& rows, const Tile& tile, SoftmaxQueries& queries,
+               std::vector<KeySource>& sources, std::vector<std::unique_ptr<ScoreBias>>& biases,
+               Scratch& scratch) const override;
 
-  const Options& options() const { return options_; }
-  const SoftmaxCore& core() const { return core_; }
-  // The first place of a track that is held when it has `places`.
-  int64_t KeptFrom(int64_t places) const;
+  const std::vector<int64_t>& global_tokens() const { return global_tokens_; }
+  // How many of them are among the first `tokens`.
+  int64_t GlobalsOf(int64_t tokens) const {
+    return std::ranges::lower_bound(global_tokens_, tokens) - global_tokens_.begin();
+  }
 
  private:
-  int64_t GlobalsOf(int64_t tokens) const;  // how many of the global tokens are among the first `tokens`
-  int64_t Bytes(int64_t places) const;      // of the pages of one track, all held
-  int64_t DecoderHeadBytes(int64_t dilation, int64_t tokens) const;
-  int64_t EncoderHeadBytes(int64_t dilation, int64_t tokens) const;
-
-  Options options_;
-  SoftmaxCore core_;
+  Band band_;
+  std::vector<int64_t> dilations_, global_tokens_;
 };
 
-// The rows of a chunk that belong to one track.
-struct Track {
-  Track(const AttentionRows& rows, int64_t dilation, int64_t residue)
-      : dilation(dilation), residue(residue), row((residue + dilation - rows.first % dilation) % dilation) {
-    if (row < rows.count) count = (rows.count - row + dilation - 1) / dilation;
-    first = (rows.first + row) / dilation;
-  }
-  Rows Of(const Rows& all) const { return {all.dtype, all.at(row), count, all.cols, all.stride * dilation}; }
-
-  int64_t dilation, residue;
-  int64_t row;        // its first row in the chunk
-  int64_t count = 0;  // of its rows
-  int64_t first;      // its first row's place in the track
-};
-
-// Masks the global tokens that a row of a track sees in its band already.
+// Masks the global tokens that the rows of a tile see in their band already.
 class OutsideTheBand : public ScoreBias {
  public:
-  OutsideTheBand(const Options& options, const Track& track, Scratch& scratch)
-      : options_(options), track_(track), values_(scratch.Take<float>(SoftmaxCore::kTile * kKeyBlock)) {}
-  void Mark(const BiasBlock& block, std::span<SoftmaxRow> rows) const override {
-    const int64_t known = std::ssize(options_.global_tokens);
-    for (size_t r = 0; r < rows.size(); ++r) {
-      float* values = values_ + r * kKeyBlock;
-      for (int c = block.begin; c < block.end; ++c) {
-        values[c] = block.base + c < known && InBand(block.positions[r], block.base + c) ? kMasked : 0;
-      }
-      rows[r].bias = values;
-      rows[r].bias_offset = 0;
-    }
+  // The band in positions; all rows have the residue of the first modulo `dilation`.
+  OutsideTheBand(const std::vector<int64_t>& globals, Band band, int64_t dilation,
+                 const SoftmaxQueries& queries, Scratch& scratch);
+  void Mark(const BiasBlock& block, std::span<SoftmaxRow> rows) const override;
+  static int64_t ScratchBytes(int64_t globals) {
+    return Scratch::Piece(globals * SizeOf(DType::kF32)) +
+           Scratch::Piece(SoftmaxCore::kTile * sizeof(Range)) +
+           Scratch::Piece(SoftmaxCore::kTile * kKeyBlock * SizeOf(DType::kF32));
   }
 
  private:
-  bool InBand(int64_t place, int64_t global) const {
-    const int64_t position = options_.global_tokens[global];
-    if (position % track_.dilation != track_.residue) return false;
-    const int64_t gap = place - position / track_.dilation;
-    return gap <= options_.left() && -gap <= options_.right();
-  }
-
-  const Options& options_;
-  const Track& track_;
+  float* masks_;   // of each global token, for rows whose band reaches it
+  Range* ranges_;  // of each row, the global tokens that its band reaches
   float* values_;
 };
 
-class Run : public AttentionRun {
+OutsideTheBand::OutsideTheBand(const std::vector<int64_t>& globals, Band band, int64_t dilation,
+                               const SoftmaxQueries& queries, Scratch& scratch)
+    : masks_(scratch.Take<float>(globals.size())),
+      ranges_(scratch.Take<Range>(queries.q.rows)),
+      values_(scratch.Take<float>(queries.q.rows * kKeyBlock)) {
+  for (size_t g = 0; g < globals.size(); ++g)
+    masks_[g] = globals[g] % dilation == queries.first % dilation ? kMasked : 0;
+  const auto index = [&](int64_t position) {
+    return std::ranges::lower_bound(globals, position) - globals.begin();
+  };
+  for (int64_t r = 0; r < queries.q.rows; ++r) {
+    const Range reached = band(queries.first + r * queries.step);
+    ranges_[r] = {index(reached.begin), index(reached.end)};
+  }
+}
+
+void OutsideTheBand::Mark(const BiasBlock& block, std::span<SoftmaxRow> rows) const {
+  for (size_t r = 0; r < rows.size(); ++r) {
+    const Range& reached = ranges_[block.first_row + static_cast<int64_t>(r)];
+    float* values = values_ + r * kKeyBlock;
+    std::fill(values + block.begin, values + block.end, 0.0f);
+    const int64_t begin = std::max(reached.begin, block.base + block.begin),
+                  end = std::min(reached.end, block.base + block.end);
+    if (begin < end) std::copy(masks_ + begin, masks_ + end, values + (begin - block.base));
+    rows[r].bias = values;
+    rows[r].bias_offset = 0;
+  }
+}
+
+// With global tokens a sequence comes whole. After its band their rows are made anew, in two more stages: all
+// keys and values for them are taken into pages, and they attend from these.
+class Run : public PatternRun {
  public:
-  explicit Run(const SlidingWindowAttention& attention);
-  void Extend(const AttentionRows& rows, int task, Scratch& scratch) override;
+  explicit Run(const SlidingWindowAttention& attention)
+      : PatternRun(attention),
+        attention_(&attention),
+        heads_(attention.options().heads,
+               KeyValuePages(attention.core().type(), attention.core().head_dim())) {}
+  std::vector<AttentionStage> Begin(const AttentionRows& rows) override;
+  void Do(const AttentionRows& rows, int stage, int64_t task, Scratch& scratch) override;
   std::unique_ptr<AttentionRun> Clone() const override { return std::make_unique<Run>(*this); }
   void Archive(StateArchive& archive) override;
-  int64_t tokens() const override;
 
  private:
-  using Tracks = std::vector<KeyValuePages>;  // one head's
-
-  KeyValuePages NoPages() const { return {attention_->core().type(), options().head_dim}; }
-  const Options& options() const { return attention_->options(); }
-  Rows Head(const Rows& rows, int head) const {
-    return rows.Cols(head * options().head_dim, options().head_dim);
+  Rows Head(const Rows& rows, int64_t head) const {
+    const int64_t dim = attention_->core().head_dim();
+    return rows.Cols(head * dim, dim);
   }
-  std::vector<int64_t> Globals(const AttentionRows& rows) const;
-  void AttendBand(const AttentionRows& rows, int head, const KeyValuePages& globals, Scratch& scratch);
-  void AttendFromGlobals(const AttentionRows& rows, int head, const std::vector<int64_t>& globals,
-                         Scratch& scratch) const;
+  void Take(const AttentionRows& rows, int64_t head, int64_t first);
+  void AttendFromGlobals(const AttentionRows& rows, int64_t head, Range globals, Scratch& scratch) const;
 
   const SlidingWindowAttention* attention_;
-  std::vector<Tracks> heads_;
+  std::vector<KeyValuePages> heads_;  // for the rows of global tokens; no later row reads them
+  // Of the rows at hand.
+  int band_stages_ = 0;
+  int64_t globals_ = 0;    // among them
+  int64_t tile_rows_ = 1;  // of those, at most
 };
 
-Run::Run(const SlidingWindowAttention& attention) : attention_(&attention) {
-  for (int64_t dilation : options().dilations) heads_.emplace_back(dilation, NoPages());
+std::vector<AttentionStage> Run::Begin(const AttentionRows& rows) {
+  std::vector<AttentionStage> stages = PatternRun::Begin(rows);
+  band_stages_ = static_cast<int>(stages.size());
+  globals_ = attention_->GlobalsOf(rows.count);
+  if (globals_ == 0) return stages;
+  const int64_t heads = std::ssize(heads_), dim = attention_->core().head_dim();
+  for (KeyValuePages& pages : heads_) pages.Grow(rows.count);
+  const double row_cost = 2 * static_cast<double>(rows.count * dim);
+  tile_rows_ = std::clamp<int64_t>(static_cast<int64_t>(kTaskCost / row_cost), 1, SoftmaxCore::kTile);
+  stages.push_back({heads * Quotient(rows.count, kTakenRows),
+                    kMoved * static_cast<double>(std::min(rows.count, kTakenRows) * dim)});
+  stages.push_back({heads * Quotient(globals_, tile_rows_),
+                    row_cost * static_cast<double>(std::min(globals_, tile_rows_))});
+  return stages;
 }
 
-int64_t Run::tokens() const {
-  int64_t sum = 0;
-  for (const KeyValuePages& track : heads_.front()) sum += track.end();
-  return sum;
-}
-
-void Run::Extend(const AttentionRows& rows, int head, Scratch& scratch) {
-  const std::vector<int64_t> globals = Globals(rows);
-  KeyValuePages global_keys = NoPages();
-  for (int64_t row : globals) {
-    global_keys.Append(Head(rows.products[kK], head).Slice(row, 1),
-                       Head(rows.products[kV], head).Slice(row, 1));
+void Run::Do(const AttentionRows& rows, int stage, int64_t task, Scratch& scratch) {
+  if (stage < band_stages_) return PatternRun::Do(rows, stage, task, scratch);
+  if (stage == band_stages_) {
+    const int64_t cuts = Quotient(rows.count, kTakenRows);
+    return Take(rows, task / cuts, task % cuts * kTakenRows);
   }
-  AttendBand(rows, head, global_keys, scratch);
-  if (!globals.empty()) AttendFromGlobals(rows, head, globals, scratch);
+  const int64_t tiles = Quotient(globals_, tile_rows_), first = task % tiles * tile_rows_;
+  AttendFromGlobals(rows, task / tiles, {first, std::min(globals_, first + tile_rows_)}, scratch);
 }
 
-// The rows of global tokens; encoders have all rows at once.
-std::vector<int64_t> Run::Globals(const AttentionRows& rows) const {
-  std::vector<int64_t> globals;
-  for (int64_t position : options().global_tokens) {
-    if (position < rows.count) globals.push_back(position);
-  }
-  return globals;
+void Run::Take(const AttentionRows& rows, int64_t head, int64_t first) {
+  const int64_t count = std::min(kTakenRows, rows.count - first);
+  heads_[head].Write(first, Head(rows.products[kGlobalK], head).Slice(first, count),
+                     Head(rows.products[kGlobalV], head).Slice(first, count));
 }
 
-void Run::AttendBand(const AttentionRows& rows, int head, const KeyValuePages& globals, Scratch& scratch) {
-  const int64_t dilation = options().dilations[head];
-  for (int64_t residue = 0; residue < dilation; ++residue) {
-    const Track track(rows, dilation, residue);
-    if (track.count == 0) continue;
-    KeyValuePages& pages = heads_[head][residue];
-    pages.Append(track.Of(Head(rows.products[kK], head)), track.Of(Head(rows.products[kV], head)));
-    SoftmaxQueries queries;
-    queries.q = track.Of(Head(rows.products[kQ], head));
-    queries.out = track.Of(Head(rows.out, head));
-    queries.first = track.first;
-    const ScratchFrame frame(scratch);
-    const OutsideTheBand outside(options(), track, scratch);
-    const KeySource band{.pages = &pages, .left = options().left(), .right = options().right()};
-    const KeySource sources[] = {band, {.pages = &globals, .bias = &outside}};
-    attention_->core().Attend(queries, std::span(sources, globals.end() > 0 ? 2 : 1), scratch);
-    pages.DropBefore(attention_->KeptFrom(pages.end()));
-  }
-}
-
-void Run::AttendFromGlobals(const AttentionRows& rows, int head, const std::vector<int64_t>& globals,
-                            Scratch& scratch) const {
-  const ScratchFrame frame(scratch);
-  KeyValuePages pages = NoPages();
-  pages.Append(Head(rows.products[kGlobalK], head), Head(rows.products[kGlobalV], head));
+void Run::AttendFromGlobals(const AttentionRows& rows, int64_t head, Range globals, Scratch& scratch) const {
   const Rows from = Head(rows.products[kQ], head), to = Head(rows.out, head);
-  const int64_t count = std::ssize(globals), bytes = options().head_dim * SizeOf(from.dtype);
+  const int64_t* positions = attention_->global_tokens().data() + globals.begin;
+  const int64_t count = globals.end - globals.begin, bytes = from.cols * SizeOf(from.dtype);
   SoftmaxQueries queries;
   queries.q = {from.dtype, scratch.Take<char>(count * bytes), count, from.cols, from.cols};
   queries.out = {from.dtype, scratch.Take<char>(count * bytes), count, from.cols, from.cols};
-  for (int64_t i = 0; i < count; ++i) std::memcpy(queries.q.at(i), from.at(globals[i]), bytes);
-  const KeySource all{.pages = &pages};
+  for (int64_t i = 0; i < count; ++i) std::memcpy(queries.q.at(i), from.at(positions[i]), bytes);
+  const Band everything;
+  const KeySource all{.pages = &heads_[head], .sees = everything};
   attention_->core().Attend(queries, {&all, 1}, scratch);
-  for (int64_t i = 0; i < count; ++i) std::memcpy(to.at(globals[i]), queries.out.at(i), bytes);
+  for (int64_t i = 0; i < count; ++i) std::memcpy(to.at(positions[i]), queries.out.at(i), bytes);
 }
 
 void Run::Archive(StateArchive& archive) {
-  int64_t tokens = this->tokens();
-  archive.Number(tokens, 0, kMostTokens);
-  for (Tracks& tracks : heads_) {
-    const int64_t dilation = std::ssize(tracks);
-    for (int64_t residue = 0; residue < dilation; ++residue) {
-      const int64_t places = (tokens - residue + dilation - 1) / dilation;
-      tracks[residue].Archive(archive, attention_->KeptFrom(places), places);
-    }
-  }
+  PatternRun::Archive(archive);
+  if (!archive.measuring()) return;
+  for (KeyValuePages& pages : heads_) pages.Archive(archive, 0, pages.end());
 }
 
-SlidingWindowAttention::SlidingWindowAttention(const AttentionSetting& setting, Options options,
-                                               std::vector<Product> products)
-    : options_(std::move(options)),
-      core_(ActivationType(setting.precision), options_.head_dim,
-            1 / std::sqrt(static_cast<double>(options_.head_dim))) {
-  products_ = std::move(products);
-  out_width_ = setting.width;
-  tasks_ = options_.heads;
-  decode_ = options_.causal ? DecodeClass::kExact : DecodeClass::kNone;
+std::unique_ptr<AttentionRun> SlidingWindowAttention::Start() const {
+  if (global_tokens_.empty()) return PatternAttention::Start();
+  return std::make_unique<Run>(*this);
 }
 
-std::unique_ptr<AttentionRun> SlidingWindowAttention::Start() const { return std::make_unique<Run>(*this); }
-
-// Nothing comes after the rows of an encoder: what can be dropped is.
-int64_t SlidingWindowAttention::KeptFrom(int64_t places) const {
-  return options_.causal ? WindowBegin(options_.window, places) : places / kGrid * kGrid;
-}
-
-int64_t SlidingWindowAttention::GlobalsOf(int64_t tokens) const {
-  const std::vector<int64_t>& globals = options_.global_tokens;
-  return std::ranges::lower_bound(globals, tokens) - globals.begin();
-}
-
-int64_t SlidingWindowAttention::Bytes(int64_t places) const {
-  return KeyValuePages::Bytes(core_.type(), options_.head_dim, 0, places);
-}
-
-// Of the tracks, tokens % dilation have one place more than the others.
-int64_t SlidingWindowAttention::DecoderHeadBytes(int64_t dilation, int64_t tokens) const {
-  const int64_t places = tokens / dilation, longer = tokens % dilation;
-  return longer * Bytes(WindowKeeps(options_.window, places + 1)) +
-         (dilation - longer) * Bytes(WindowKeeps(options_.window, places));
-}
-
-// The tracks come one after another, and of each that has attended a page at most is left. Beside those that
-// are left a head holds the keys of global tokens and, for the rows of these, all keys once more.
-int64_t SlidingWindowAttention::EncoderHeadBytes(int64_t dilation, int64_t tokens) const {
-  const int64_t tracks = std::min(tokens, dilation), longest = (tokens + dilation - 1) / dilation;
-  const int64_t band = Bytes(longest) + std::max<int64_t>(0, tracks - 1) * Bytes(1);
-  const int64_t globals = GlobalsOf(tokens);
-  return globals == 0 ? band : Bytes(globals) + std::max(band, tracks * Bytes(1) + Bytes(tokens));
+void SlidingWindowAttention::Prepare(const AttentionRows&, const Tile& tile, SoftmaxQueries& queries,
+                                     std::vector<KeySource>& sources,
+                                     std::vector<std::unique_ptr<ScoreBias>>& biases,
+                                     Scratch& scratch) const {
+  if (sources.size() == 1) return;
+  const int64_t dilation = dilations_[tile.head];
+  const Band reach{.left = band_.left * dilation, .right = band_.right * dilation};
+  biases.push_back(std::make_unique<OutsideTheBand>(global_tokens_, reach, dilation, queries, scratch));
+  sources[1].bias = biases.back().get();
 }
 
 int64_t SlidingWindowAttention::StateBytes(int64_t tokens) const {
-  int64_t sum = sizeof(int64_t);
-  for (int64_t dilation : options_.dilations)
-    sum += options_.causal ? DecoderHeadBytes(dilation, tokens) : EncoderHeadBytes(dilation, tokens);
-  return sum;
+  const int64_t band = PatternAttention::StateBytes(tokens);
+  if (GlobalsOf(tokens) == 0) return band;
+  return band + options().heads * KeyValuePages::Bytes(core().type(), core().head_dim(), 0, tokens);
 }
 
-double SlidingWindowAttention::Cost(int64_t n) const {
-  const double globals = 2.0 * static_cast<double>(GlobalsOf(n) * n);
-  double pairs = 0;
-  for (int64_t dilation : options_.dilations) {
-    const double places = static_cast<double>(n) / dilation;
-    const double left = std::min<double>(places, options_.left()),
-                 right = std::min<double>(places, options_.right());
-    pairs +=
-        globals + dilation * (places * (1 + left + right) - (left * (left + 1) + right * (right + 1)) / 2);
-  }
-  return 2 * pairs * options_.head_dim;
+double SlidingWindowAttention::Cost(int64_t rows, int64_t tokens) const {
+  const double from_globals = static_cast<double>(GlobalsOf(tokens)) * static_cast<double>(tokens);
+  return PatternAttention::Cost(rows, tokens) + 2 * from_globals * static_cast<double>(out_width());
 }
 
 // The band's, or the global tokens' queries and results.
-int64_t SlidingWindowAttention::ScratchBytes(int64_t rows) const {
-  const int64_t globals = std::min(rows, std::ssize(options_.global_tokens));
-  const int64_t queries = Scratch::Piece(globals * options_.head_dim * SizeOf(core_.type()));
-  const int64_t masks = SoftmaxCore::kTile * kKeyBlock * SizeOf(DType::kF32);
-  return core_.ScratchBytes() + std::max(Scratch::Piece(masks), 2 * queries);
+int64_t SlidingWindowAttention::ScratchBytes() const {
+  const int64_t band = PatternAttention::ScratchBytes(), globals = std::ssize(global_tokens_);
+  if (globals == 0) return band;
+  const int64_t rows = Scratch::Piece(SoftmaxCore::kTile * core().head_dim() * SizeOf(core().type()));
+  return band + std::max(OutsideTheBand::ScratchBytes(globals), 2 * rows);
 }
 
 // ------------------------------------------------------------------------------------------- the options
@@ -323,20 +289,30 @@ std::vector<int64_t> ReadGlobalTokens(JsonFields& fields) {
 
 absl::StatusOr<Options> ReadOptions(const AttentionSetting& setting, JsonFields& fields) {
   Options options;
-  options.heads = setting.num_heads;
+  options.heads = options.key_value_heads = setting.num_heads;
   options.head_dim = HeadDim(setting, fields);
-  options.causal = setting.causal;
-  options.window = fields.RequiredInt("window", setting.causal ? 1 : 0, kFar);
+  options.scale = 1 / std::sqrt(static_cast<double>(options.head_dim));
+  const int64_t window = fields.RequiredInt("window", setting.causal ? 1 : 0, kFar);
+  options.band.left = setting.causal ? window - 1 : window / 2;
+  options.band.right = setting.causal ? 0 : window / 2;
   options.dilations = ReadDilations(fields, setting.num_heads);
   options.global_tokens = ReadGlobalTokens(fields);
-  if (!setting.causal && options.window % 2 != 0) {
-    fields.Fail(Cat("window: ", options.window, " is odd; an encoder sees half of it to either side"));
+  if (!setting.causal && window % 2 != 0) {
+    fields.Fail(Cat("window: ", window, " is odd; an encoder sees half of it to either side"));
   }
   if (setting.causal && !options.global_tokens.empty()) {
     fields.Fail("global_tokens: a global token sees all of the text, which no token of a decoder may");
   }
   if (setting.cross) fields.Fail("a band needs one text: cross-attention joins two");
   RETURN_IF_ERROR(fields.Finish());
+  for (int64_t dilation : options.dilations) {
+    if (setting.causal) {
+      options.patterns.push_back(std::make_shared<BandPattern>(options.band, dilation));
+    } else {
+      options.patterns.push_back(
+          std::make_shared<BandWithGlobals>(options.band, dilation, options.global_tokens));
+    }
+  }
   return options;
 }
 
@@ -353,7 +329,7 @@ absl::StatusOr<std::unique_ptr<Attention>> NewSlidingWindowAttention(const Atten
     ASSIGN_OR_RETURN(Product q, LoadProduct(scope, "q_global", setting.width, setting.width));
     products[kQ].apart = {options.global_tokens, q.weight, q.bias};
   }
-  return std::make_unique<SlidingWindowAttention>(setting, std::move(options), std::move(products));
+  return std::make_unique<SlidingWindowAttention>(setting, options, std::move(products));
 }
 
 }  // namespace heed

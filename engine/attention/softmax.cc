@@ -8,13 +8,15 @@
 //                                           (Raffel et al. 2020)
 //   window (none)                           a token sees the newest `window`, itself included
 //   sinks (0), sink_positions ("cache" | "text")   the first tokens stay visible (Xiao et al. 2023)
+// Sinks are the first keys kept a second time, which a row sees as soon as its window has passed them, so
+// that the pages behind the window can go.
 #include <cmath>
 #include <cstdlib>
 #include <optional>
 #include <utility>
 #include <vector>
 
-#include "engine/attention/dot_product.h"
+#include "engine/attention/pattern_attention.h"
 #include "engine/attention/t5_buckets.h"
 #include "engine/base/status.h"
 
@@ -26,6 +28,52 @@ constexpr int64_t kFar = int64_t{1} << 30;  // of a window, and of sinks
 constexpr int64_t kMostBuckets = 512;
 constexpr int64_t kMostDistance = 1 << 16;  // a table a head holds so many biases to either side
 constexpr double kLeastScale = 1e-6, kMostScale = 1e6;
+
+struct Options : PatternOptions {
+  bool causal = false;
+  int64_t window = 0;  // 0: none
+  int64_t sinks = 0;
+  bool sinks_by_text = false;  // rotation and bias see a sink at its distance in the text, not in the cache
+};
+
+class WindowWithSinks : public BandPattern {
+ public:
+  explicit WindowWithSinks(const Options& options)
+      : BandPattern({.left = options.window - 1, .right = 0}),
+        window_(options.window),
+        sinks_(options.sinks) {
+    TrackSet& sinks = sets_.emplace_back();
+    sinks.limit = options.sinks;
+    if (!options.sinks_by_text) sinks.last_place = options.sinks + options.window - 1;
+  }
+  Range Sees(int set, int64_t position) const override {
+    return set == 0 ? BandPattern::Sees(0, position) : Range{0, position - window_ + 1};
+  }
+  int64_t KeptFrom(int set, int64_t places) const override {
+    return set == 0 ? BandPattern::KeptFrom(0, places) : 0;
+  }
+  int64_t MostKept(int set, int64_t places) const override {
+    return set == 0 ? BandPattern::MostKept(0, places) : places;
+  }
+  double Pairs(int64_t rows, int64_t tokens) const override {
+    const auto until = [&](int64_t n) {
+      const double seen = std::min<double>(n, window_ + sinks_), length = n;
+      return seen * (seen + 1) / 2 + (length - seen) * seen;
+    };
+    return until(tokens) - until(tokens - rows);
+  }
+
+ private:
+  int64_t window_, sinks_;
+};
+
+std::shared_ptr<const Pattern> NewPattern(const Options& options) {
+  if (options.sinks > 0) return std::make_shared<WindowWithSinks>(options);
+  Band band;
+  if (options.causal) band.right = 0;
+  if (options.window > 0) band.left = options.window - 1;
+  return std::make_shared<BandPattern>(band);
+}
 
 // The series 2^(-8(h+1)/p) for the p first heads, p the largest power of two not above `heads`; then, for the
 // rest, every other number of the series of 2p heads.
@@ -54,7 +102,7 @@ struct RelativeBias {
   std::optional<T5Buckets> buckets;
 };
 
-absl::StatusOr<RelativeBias> ReadRelativeBias(JsonFields& fields, const DotProductOptions& options,
+absl::StatusOr<RelativeBias> ReadRelativeBias(JsonFields& fields, const Options& options,
                                               const WeightScope& scope) {
   RelativeBias bias;
   if (!fields.Has("relative_bias")) return bias;
@@ -81,7 +129,7 @@ std::optional<DistanceBias> NewBias(bool alibi, const RelativeBias& relative, in
 
 // What no single field can say.
 absl::Status CheckTogether(const JsonFields& fields, const AttentionSetting& setting,
-                           const DotProductOptions& options) {
+                           const Options& options) {
   if (!fields.Has("head_dim") && setting.width % options.heads != 0) {
     return Invalid(fields.where(), ": hidden_size ", setting.width, " is not divisible by ", options.heads,
                    " heads, and there is no head_dim");
@@ -108,7 +156,7 @@ absl::StatusOr<std::unique_ptr<Attention>> NewSoftmaxAttention(const AttentionSe
   if (fields.Has("shaw"))
     return Invalid(fields.where(), ".shaw: relative position vectors are not served yet");
   fields.Ignore("shaw");
-  DotProductOptions options;
+  Options options;
   options.heads = setting.num_heads;
   options.causal = setting.causal && !setting.cross;
   options.key_value_heads =
@@ -127,7 +175,9 @@ absl::StatusOr<std::unique_ptr<Attention>> NewSoftmaxAttention(const AttentionSe
   ASSIGN_OR_RETURN(options.rotary, ReadRotary(fields, options.head_dim));
   ASSIGN_OR_RETURN(RelativeBias relative, ReadRelativeBias(fields, options, scope));
   options.bias = NewBias(alibi, relative, options.heads);
-  return NewDotProductAttention(setting, std::move(options), scope);
+  options.patterns = {NewPattern(options)};
+  ASSIGN_OR_RETURN(std::vector<Product> products, LoadQueriesKeysValues(setting, options, scope));
+  return std::make_unique<PatternAttention>(setting, std::move(options), std::move(products));
 }
 
 }  // namespace heed

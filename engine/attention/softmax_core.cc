@@ -1,6 +1,7 @@
 #include "engine/attention/softmax_core.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <numbers>
 
@@ -22,17 +23,8 @@ constexpr int64_t kWeightPitch = kKeyBlock + 32;
 int64_t RoundDown(int64_t n, int64_t unit) { return n / unit * unit; }
 int64_t RoundUp(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
 
-// The keys of a source that the rows at positions [first, last] see, taken together.
-Range Seen(const KeySource& source, int64_t first, int64_t last) {
-  return {std::max(source.pages->begin(), first - source.left),
-          std::min(source.pages->end(), last + source.right + 1)};
-}
-
-// A tile reads what any of its rows sees: of a narrow band, a lower tile reads less that others do not see.
-int TileRows(const KeySource& source) {
-  const bool narrow = source.left + source.right < 8 * SoftmaxCore::kTile;
-  return narrow ? SoftmaxCore::kTile / 2 : SoftmaxCore::kTile;
-}
+// The first of a source's parts, counted from place 0.
+int64_t FirstPart(const KeyValuePages& pages) { return pages.begin() / kKeyPart; }
 
 // What Get gives, kept in `slot`.
 const MicroKernel* Kept(std::atomic<const MicroKernel*>& slot, const MicroKernel::Shape& shape) {
@@ -75,12 +67,19 @@ const MicroKernel* SoftmaxCore::ValueKernel(int rows, int64_t panel_width, int p
                .add = true});
 }
 
-// One Attend(): a tile of query rows at a time. Rows are numbered position by position, within a position
-// head by head.
+// One call: a tile of query rows at a time. Rows are numbered position by position, within a position head by
+// head.
 class SoftmaxCore::Call {
  public:
   Call(const SoftmaxCore& core, const SoftmaxQueries& queries, Scratch& scratch);
-  void AttendTile(int64_t first_row, int rows, std::span<const KeySource> sources);
+  void Start(int64_t first_row, int rows);
+  void AttendPart(const KeySource& source, int64_t part);
+  void AttendSources(std::span<const KeySource> sources);  // all their parts, merged
+  // What the rows have seen of a part, to and from memory: a row's result, its maximum and its sum.
+  void Write(float* part) const;
+  void Read(const float* part);
+  void Merge(const float* next, float* part) const;  // `next` has come after `part`
+  void Finish();
 
  private:
   // Some keys of one block.
@@ -93,8 +92,9 @@ class SoftmaxCore::Call {
     return rounded_rows_ <= kWaitingRows && CanMultiplyFewRows(q_.Slice(0, rounded_rows_));
   }
   int HeadOf(int row) const { return static_cast<int>((first_row_ + row) % queries_.heads); }
-  void Start(int64_t first_row, int rows);
-  void AttendSource(const KeySource& source);
+  void Clear();
+  Range Look(const KeySource& source);
+  void AttendKeys(const KeySource& source, Range keys, int64_t part);
   void LoadQueries(const KeySource& source);
   void AttendBlock(const KeySource& source, const Block& block);
   void Score(const KeyValuePages& pages, const Block& block);
@@ -103,17 +103,19 @@ class SoftmaxCore::Call {
   void AddValues(const KeyValuePages& pages, const Block& block);
   void AddPanel(const KeyValuePages& pages, const Block& block, int64_t value_column);
   void AddPanelByHand(const KeyValuePages& pages, const Block& block, int64_t value_column);
-  void Finish();
 
   const SoftmaxCore& core_;
   const SoftmaxQueries& queries_;
   int64_t first_row_ = 0;
   int rounded_rows_ = 0;  // what the micro-kernel computes; those beyond the tile's rows are nobody's
-  Rows q_;                // turned as the source at hand wants it
+  Rows q_;                // turned as loaded_ wants it
+  const KeySource* loaded_ = nullptr;
   Matrix<float> scores_;  // of one block
   Rows weights_;          // in f32 the scores' own memory
   Matrix<float> result_;
+  float *merged_, *next_;         // parts, where there are several
   std::span<SoftmaxRow> rows_;    // the tile's
+  std::span<Range> sights_;       // of the rows, in the source at hand
   std::span<int64_t> positions_;  // of the rows
   std::span<int64_t> places_;     // of the rows, as rotation sees them
 };
@@ -121,11 +123,45 @@ class SoftmaxCore::Call {
 void SoftmaxCore::Attend(const SoftmaxQueries& queries, std::span<const KeySource> sources,
                          Scratch& scratch) const {
   const int64_t rows = queries.q.rows * queries.heads;
-  const int tile = TileRows(sources.front());
   Call call(*this, queries, scratch);
-  for (int64_t first = 0; first < rows; first += tile) {
-    call.AttendTile(first, static_cast<int>(std::min<int64_t>(tile, rows - first)), sources);
+  for (int64_t first = 0; first < rows; first += queries.tile) {
+    call.Start(first, static_cast<int>(std::min<int64_t>(queries.tile, rows - first)));
+    call.AttendSources(sources);
+    call.Finish();
   }
+}
+
+int64_t SoftmaxCore::Parts(const KeyValuePages& pages) {
+  return pages.begin() >= pages.end() ? 0 : (pages.end() - 1) / kKeyPart + 1 - FirstPart(pages);
+}
+
+int64_t SoftmaxCore::PartBytes(int64_t rows) const {
+  return rows * part_pitch() * static_cast<int64_t>(sizeof(float));
+}
+
+void SoftmaxCore::AttendPart(const SoftmaxQueries& queries, std::span<const KeySource> sources, int64_t part,
+                             void* result, Scratch& scratch) const {
+  Call call(*this, queries, scratch);
+  call.Start(0, static_cast<int>(queries.q.rows * queries.heads));
+  for (const KeySource& source : sources) {
+    const int64_t parts = Parts(*source.pages);
+    if (part >= 0 && part < parts) call.AttendPart(source, FirstPart(*source.pages) + part);
+    part -= parts;
+  }
+  call.Write(static_cast<float*>(result));
+}
+
+void SoftmaxCore::MergeParts(const SoftmaxQueries& queries, int64_t parts, const void* results,
+                             Scratch& scratch) const {
+  const int64_t rows = queries.q.rows * queries.heads, size = rows * part_pitch();
+  Call call(*this, queries, scratch);
+  call.Start(0, static_cast<int>(rows));
+  const float* part = static_cast<const float*>(results);
+  float* merged = scratch.Take<float>(size);
+  std::copy_n(part, size, merged);
+  for (int64_t i = 1; i < parts; ++i) call.Merge(part + i * size, merged);
+  call.Read(merged);
+  call.Finish();
 }
 
 SoftmaxCore::Call::Call(const SoftmaxCore& core, const SoftmaxQueries& queries, Scratch& scratch)
@@ -141,7 +177,10 @@ SoftmaxCore::Call::Call(const SoftmaxCore& core, const SoftmaxQueries& queries, 
     weights_ = {DType::kBf16, scratch.Take<Bf16>(rows * kWeightPitch), rows, kKeyBlock, kWeightPitch};
   }
   result_ = {scratch.Take<float>(rows * pitch), rows, pitch, pitch};
+  merged_ = scratch.Take<float>(rows * core.part_pitch());
+  next_ = scratch.Take<float>(rows * core.part_pitch());
   rows_ = {scratch.Take<SoftmaxRow>(rows), static_cast<size_t>(rows)};
+  sights_ = {scratch.Take<Range>(rows), static_cast<size_t>(rows)};
   positions_ = {scratch.Take<int64_t>(rows), static_cast<size_t>(rows)};
   places_ = {scratch.Take<int64_t>(rows), static_cast<size_t>(rows)};
 }
@@ -149,35 +188,102 @@ SoftmaxCore::Call::Call(const SoftmaxCore& core, const SoftmaxQueries& queries, 
 int64_t SoftmaxCore::ScratchBytes() const {
   const int64_t weights = type_ == DType::kBf16 ? kWeightPitch * SizeOf(type_) : 0;
   const int64_t row = pitch_ * (SizeOf(type_) + SizeOf(DType::kF32)) + kScorePitch * SizeOf(DType::kF32) +
-                      weights + static_cast<int64_t>(sizeof(SoftmaxRow) + 2 * sizeof(int64_t));
-  return kTile * row;  // each of its parts is whole cache lines
-}
-
-void SoftmaxCore::Call::AttendTile(int64_t first_row, int rows, std::span<const KeySource> sources) {
-  Start(first_row, rows);
-  for (const KeySource& source : sources) AttendSource(source);
-  Finish();
+                      weights +
+                      static_cast<int64_t>(sizeof(SoftmaxRow) + sizeof(Range) + 2 * sizeof(int64_t));
+  return kTile * row + 2 * Scratch::Piece(PartBytes(kTile));  // each of the rows' pieces is whole cache lines
 }
 
 void SoftmaxCore::Call::Start(int64_t first_row, int rows) {
   first_row_ = first_row;
   rounded_rows_ = RoundRows(rows);
   rows_ = {rows_.data(), static_cast<size_t>(rows)};
-  for (int r = 0; r < rows; ++r) {
-    rows_[r] = SoftmaxRow();
-    positions_[r] = queries_.first + (first_row + r) / queries_.heads;
-  }
+  loaded_ = nullptr;
+  for (int r = 0; r < rows; ++r)
+    positions_[r] = queries_.first + (first_row + r) / queries_.heads * queries_.step;
+  Clear();
+}
+
+void SoftmaxCore::Call::Clear() {
+  std::ranges::fill(rows_, SoftmaxRow());
   std::fill_n(result_.data, rounded_rows_ * result_.stride, 0.0f);
 }
 
-void SoftmaxCore::Call::AttendSource(const KeySource& source) {
-  const Range keys = Seen(source, positions_[0], positions_[rows_.size() - 1]);
+// Of the places that are held, those that any row of the tile sees.
+Range SoftmaxCore::Call::Look(const KeySource& source) {
+  Range all{source.pages->end(), source.pages->begin()};
+  for (size_t r = 0; r < rows_.size(); ++r) {
+    const Range seen = source.sees(positions_[r]);
+    sights_[r] = {std::max(seen.begin, source.pages->begin()), std::min(seen.end, source.pages->end())};
+    if (sights_[r].begin >= sights_[r].end) continue;
+    all = {std::min(all.begin, sights_[r].begin), std::max(all.end, sights_[r].end)};
+  }
+  return all;
+}
+
+void SoftmaxCore::Call::AttendPart(const KeySource& source, int64_t part) {
+  AttendKeys(source, Look(source), part);
+}
+
+// Those of a part; Look() was at this source.
+void SoftmaxCore::Call::AttendKeys(const KeySource& source, Range keys, int64_t part) {
+  keys = {std::max(keys.begin, part * kKeyPart), std::min(keys.end, (part + 1) * kKeyPart)};
   if (keys.begin >= keys.end) return;
-  LoadQueries(source);
+  if (loaded_ != &source) LoadQueries(source);
+  loaded_ = &source;
   for (int64_t base = RoundDown(keys.begin, kKeyBlock); base < keys.end; base += kKeyBlock) {
     const int64_t begin = std::max(keys.begin - base, int64_t{0}), end = std::min(keys.end - base, kKeyBlock);
     AttendBlock(source, {base, static_cast<int>(RoundDown(begin, kSoftmaxPiece)),
                          static_cast<int>(RoundUp(end, kSoftmaxPiece))});
+  }
+}
+
+// Where no row sees anything of a part it is none: most tiles have one, and nothing is merged.
+void SoftmaxCore::Call::AttendSources(std::span<const KeySource> sources) {
+  int64_t parts = 0;
+  for (const KeySource& source : sources) {
+    const Range keys = Look(source);
+    for (int64_t part = keys.begin / kKeyPart; part * kKeyPart < keys.end && keys.begin < keys.end; ++part) {
+      if (parts == 1) Write(merged_);
+      if (parts > 0) Clear();
+      AttendKeys(source, keys, part);
+      if (parts > 0) {
+        Write(next_);
+        Merge(next_, merged_);
+      }
+      ++parts;
+    }
+  }
+  if (parts > 1) Read(merged_);
+}
+
+void SoftmaxCore::Call::Write(float* part) const {
+  const int64_t pitch = core_.pitch_;
+  for (size_t r = 0; r < rows_.size(); ++r, part += core_.part_pitch()) {
+    std::copy_n(result_.row(r), pitch, part);
+    part[pitch] = rows_[r].max;
+    part[pitch + 1] = rows_[r].sum;
+  }
+}
+
+void SoftmaxCore::Call::Read(const float* part) {
+  const int64_t pitch = core_.pitch_;
+  for (size_t r = 0; r < rows_.size(); ++r, part += core_.part_pitch()) {
+    std::copy_n(part, pitch, result_.row(r));
+    rows_[r].max = part[pitch];
+    rows_[r].sum = part[pitch + 1];
+  }
+}
+
+// Nothing seen leaves what was seen as it is, bit for bit.
+void SoftmaxCore::Call::Merge(const float* next, float* part) const {
+  const int64_t pitch = core_.pitch_;
+  for (size_t r = 0; r < rows_.size(); ++r, part += core_.part_pitch(), next += core_.part_pitch()) {
+    const float most = std::max(part[pitch], next[pitch]);
+    const float share = std::exp2(part[pitch] - most), next_share = std::exp2(next[pitch] - most);
+    if (next[pitch + 1] == 0) continue;
+    for (int64_t c = 0; c < pitch; ++c) part[c] = part[c] * share + next[c] * next_share;
+    part[pitch] = most;
+    part[pitch + 1] = part[pitch + 1] * share + next[pitch + 1] * next_share;
   }
 }
 
@@ -232,7 +338,7 @@ void SoftmaxCore::Call::ScoreByHand(const KeyValuePages& pages, const Block& blo
 void SoftmaxCore::Call::Mark(const KeySource& source, const Block& block) {
   for (size_t r = 0; r < rows_.size(); ++r) {
     SoftmaxRow& row = rows_[r];
-    const Range seen = Seen(source, positions_[r], positions_[r]);
+    const Range seen = sights_[r];
     row.begin = static_cast<int>(std::clamp<int64_t>(seen.begin - block.base, block.begin, block.end));
     row.end = static_cast<int>(std::clamp<int64_t>(seen.end - block.base, row.begin, block.end));
     row.bias = nullptr;

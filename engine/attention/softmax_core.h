@@ -10,18 +10,25 @@
 // Never more than a tile of scores exists. Blocks of keys begin at multiples of kKeyBlock, whatever arrived
 // when, and what a row does not see does not touch it: a row's result is the same bits whichever rows come
 // along, wherever chunks of the sequence ended, and whatever keys came after those it sees.
+//
+// Keys come in parts, cut at multiples of kKeyPart: each part has a maximum, a sum and a result of its own,
+// and they are merged in their order. So the parts of few rows that see many keys may be attended by
+// different threads (AttendPart, MergeParts), and the result is what one thread would have had (Attend), bit
+// for bit.
 #ifndef HEED_ENGINE_ATTENTION_SOFTMAX_CORE_H_
 #define HEED_ENGINE_ATTENTION_SOFTMAX_CORE_H_
 
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <span>
 
 #include "engine/attention/key_value_pages.h"
 #include "engine/attention/score_bias.h"
 #include "engine/base/memory.h"
+#include "engine/base/threads.h"
 #include "engine/ops/microkernel.h"
 #include "engine/ops/rows.h"
 #include "engine/ops/softmax.h"
@@ -31,12 +38,21 @@ namespace heed {
 
 inline constexpr int64_t kUnlimited = std::numeric_limits<int64_t>::max() / 4;
 
-// Keys and values, and which of them a row sees: the row at position i those at [i - left, i + right], of
-// what is held. Of pages without keys the scores are the bias alone.
+// The keys of a part: some 1 MiB in bf16, which one core reads in the time that it takes to wake a few.
+inline constexpr int64_t kKeyPart = 16 * kKeyBlock;
+
+// The row at position i sees [i - left, i + right], where places are positions.
+struct Band {
+  int64_t left = kUnlimited;
+  int64_t right = kUnlimited;  // 0: causal
+  Range operator()(int64_t i) const { return {i - left, i + right + 1}; }
+};
+
+// Keys and values, and which of them a row sees. Of pages without keys the scores are the bias alone.
 struct KeySource {
   const KeyValuePages* pages = nullptr;
-  int64_t left = kUnlimited;
-  int64_t right = kUnlimited;  // 0: causal; negative: only keys at least so far back
+  // The places that the row at a position sees; those that are not held it does not.
+  std::function<Range(int64_t position)> sees = Band{};
   // Rotation and bias see a row no farther than here: min(i, last_place).
   int64_t last_place = kUnlimited;
   const ScoreBias* bias = nullptr;
@@ -49,6 +65,8 @@ struct SoftmaxQueries {
   int heads = 1;
   int first_head = 0;              // of them, among all: what a bias is asked for
   int64_t first = 0;               // position of the first row
+  int64_t step = 1;                // from a row's position to the next one's
+  int tile = 128;                  // rows, counted by heads, that read keys together; lower for narrow bands
   const Rotary* rotary = nullptr;  // turns q; keys are turned already
   float* lse = nullptr;            // [positions * heads] log(sum(exp(scores))), if wanted
 };
@@ -65,13 +83,24 @@ class SoftmaxCore {
   // of keys and, for each panel of values, one for each block that a tile reads.
   void Attend(const SoftmaxQueries& queries, std::span<const KeySource> sources, Scratch& scratch) const;
 
-  int64_t ScratchBytes() const;  // that Attend() takes at most
+  // The same for one tile of rows, part by part. All parts before the merge; each in any order, on any
+  // thread.
+  static int64_t Parts(const KeyValuePages& pages);  // of one source; those of several follow one another
+  // Bytes of one part's result for so many rows, counted by heads.
+  int64_t PartBytes(int64_t rows) const;
+  void AttendPart(const SoftmaxQueries& queries, std::span<const KeySource> sources, int64_t part,
+                  void* result, Scratch& scratch) const;
+  // `results`: of all parts, side by side.
+  void MergeParts(const SoftmaxQueries& queries, int64_t parts, const void* results, Scratch& scratch) const;
+
+  int64_t ScratchBytes() const;  // that one call of these takes at most
 
   DType type() const { return type_; }
   int64_t head_dim() const { return head_dim_; }
 
  private:
   class Call;
+  int64_t part_pitch() const { return pitch_ + 2; }
 
   // Kernels by rows, as RoundRows gives them, found once.
   using Kernels = std::array<std::atomic<const MicroKernel*>, 8 + kTile / 8>;

@@ -20,11 +20,8 @@
 #include <utility>
 #include <vector>
 
-#include "absl/log/check.h"
-#include "engine/attention/attention.h"
-#include "engine/attention/key_value_pages.h"
 #include "engine/attention/mix_core.h"
-#include "engine/attention/softmax_core.h"
+#include "engine/attention/pattern_attention.h"
 #include "engine/base/status.h"
 
 namespace heed {
@@ -32,12 +29,11 @@ namespace {
 
 constexpr int64_t kMostPositions = 1 << 20;
 
-struct SynthesizerOptions {
-  int64_t heads = 1, head_dim = 0;
-  bool causal = false;
+struct SynthesizerOptions : PatternOptions {
   int64_t n_max = 0, a = 0, c = 0, rank = 0;
   std::vector<std::string> terms;  // of one form alone, that form
   bool mixture = false;
+  int dense1 = -1;  // the product that the scores of a row are made of, if there is one
 
   bool Has(std::string_view term) const { return std::find(terms.begin(), terms.end(), term) != terms.end(); }
   bool reads_dense() const { return Has("dense") || Has("factorized_dense"); }
@@ -45,120 +41,70 @@ struct SynthesizerOptions {
 
 // ------------------------------------------------------------------------------------------- the attention
 
-class SynthesizerAttention : public Attention {
+class SynthesizerAttention : public PatternAttention {
  public:
   struct Head {
     MixScores scores;
-    std::unique_ptr<SoftmaxCore> core;
+    float dot_product;  // its share of the scores
   };
-  SynthesizerAttention(const AttentionSetting& setting, SynthesizerOptions options, std::vector<Head> heads,
-                       std::vector<Product> products);
+  SynthesizerAttention(const AttentionSetting& setting, const SynthesizerOptions& options,
+                       std::vector<Head> heads, std::vector<Product> products);
 
-  std::unique_ptr<AttentionRun> Start() const override;
-  int64_t StateBytes(int64_t tokens) const override;
-  double Cost(int64_t n) const override;
-  int64_t ScratchBytes(int64_t) const override {
-    return MixTile::ScratchBytes(heads_.front().scores) + heads_.front().core->ScratchBytes();
+  double PairCost() const override;
+  double Cost(int64_t rows, int64_t tokens) const override;
+  int64_t ScratchBytes() const override {
+    return Scratch::Piece(SoftmaxCore::kTile * core().head_dim() * SizeOf(DType::kF32)) +
+           Scratch::Piece(SoftmaxCore::kTile * core().head_dim() * SizeOf(core().type())) +
+           MixTile::ScratchBytes(heads_.front().scores) + PatternAttention::ScratchBytes();
   }
-
-  const SynthesizerOptions& options() const { return options_; }
-  const Head& head(int i) const { return heads_[i]; }
-  bool has_keys() const { return options_.Has("dot_product"); }
-  DType type() const { return heads_.front().core->type(); }
-  // Of one head: what the product `name` gave, or rows without columns if there is no such product.
-  Rows Given(const AttentionRows& rows, std::string_view name, int head) const;
+  void Prepare(const AttentionRows& rows, const Tile& tile, SoftmaxQueries& queries,
+               std::vector<KeySource>& sources, std::vector<std::unique_ptr<ScoreBias>>& biases,
+               Scratch& scratch) const override;
 
  private:
-  SynthesizerOptions options_;
   std::vector<Head> heads_;
+  int dense1_;
 };
 
-class Run : public AttentionRun {
- public:
-  explicit Run(const SynthesizerAttention& attention);
-  void Extend(const AttentionRows& rows, int task, Scratch& scratch) override;
-  std::unique_ptr<AttentionRun> Clone() const override { return std::make_unique<Run>(*this); }
-  void Archive(StateArchive& archive) override;
-  int64_t tokens() const override { return heads_.front().end(); }
-
- private:
-  void AttendTile(const AttentionRows& rows, int task, Range tile, Scratch& scratch) const;
-
-  const SynthesizerAttention* attention_;
-  std::vector<KeyValuePages> heads_;
-};
-
-Run::Run(const SynthesizerAttention& attention) : attention_(&attention) {
-  const SynthesizerOptions& o = attention.options();
-  heads_ = std::vector<KeyValuePages>(o.heads, {attention.type(), o.head_dim, attention.has_keys()});
-}
-
-void Run::Extend(const AttentionRows& rows, int task, Scratch& scratch) {
-  CHECK(rows.first + rows.count <= attention_->max_tokens());
-  const Rows values = attention_->Given(rows, "v", task);
-  heads_[task].Append(attention_->has_keys() ? attention_->Given(rows, "k", task) : values, values);
-  for (int64_t row = 0; row < rows.count; row += SoftmaxCore::kTile) {
-    const ScratchFrame frame(scratch);
-    AttendTile(rows, task, {row, std::min<int64_t>(row + SoftmaxCore::kTile, rows.count)}, scratch);
-  }
-}
-
-void Run::AttendTile(const AttentionRows& rows, int task, Range tile, Scratch& scratch) const {
-  const SynthesizerOptions& o = attention_->options();
-  const int64_t count = tile.end - tile.begin;
-  const SynthesizerAttention::Head& head = attention_->head(task);
-  const MixTile scores(head.scores, attention_->Given(rows, "dense1", task).Slice(tile.begin, count),
-                       rows.first + tile.begin, scratch);
-  SoftmaxQueries queries;
-  queries.q = attention_->Given(rows, "q", task).Slice(tile.begin, count);
-  queries.out = rows.out.Slice(tile.begin, count).Cols(task * o.head_dim, o.head_dim);
-  queries.first = rows.first + tile.begin;
-  KeySource source{&heads_[task]};
-  source.bias = &scores;
-  if (o.causal) source.right = 0;
-  head.core->Attend(queries, {&source, 1}, scratch);
-}
-
-void Run::Archive(StateArchive& archive) {
-  int64_t tokens = this->tokens();
-  archive.Number(tokens, 0, attention_->max_tokens());
-  for (KeyValuePages& head : heads_) head.Archive(archive, 0, tokens);
-}
-
-SynthesizerAttention::SynthesizerAttention(const AttentionSetting& setting, SynthesizerOptions options,
+SynthesizerAttention::SynthesizerAttention(const AttentionSetting& setting, const SynthesizerOptions& options,
                                            std::vector<Head> heads, std::vector<Product> products)
-    : options_(std::move(options)), heads_(std::move(heads)) {
-  products_ = std::move(products);
-  out_width_ = setting.width;
-  tasks_ = setting.num_heads;
-  decode_ = options_.causal ? DecodeClass::kExact : DecodeClass::kNone;
-  max_tokens_ = options_.n_max;
+    : PatternAttention(setting, options, std::move(products)),
+      heads_(std::move(heads)),
+      dense1_(options.dense1) {
+  max_tokens_ = options.n_max;
   for (const Head& head : heads_) constant_bytes_ += head.scores.bytes();
 }
 
-std::unique_ptr<AttentionRun> SynthesizerAttention::Start() const { return std::make_unique<Run>(*this); }
-
-Rows SynthesizerAttention::Given(const AttentionRows& rows, std::string_view name, int head) const {
-  for (size_t p = 0; p < products_.size(); ++p) {
-    if (products_[p].name == name)
-      return rows.products[p].Slice(0, rows.count).Cols(head * options_.head_dim, options_.head_dim);
-  }
-  return {type(), nullptr, rows.count, 0, 0};
+Rows Scaled(const Rows& q, float factor, Scratch& scratch) {
+  const Rows wide{DType::kF32, scratch.Take<float>(q.rows * q.cols), q.rows, q.cols, q.cols};
+  const Rows scaled{q.dtype, scratch.Take<char>(q.rows * q.cols * SizeOf(q.dtype)), q.rows, q.cols, q.cols};
+  Convert(q, wide);
+  Scale(factor, wide.As<float>());
+  Convert(wide, scaled);
+  return scaled;
 }
 
-int64_t SynthesizerAttention::StateBytes(int64_t tokens) const {
-  return sizeof(int64_t) +
-         options_.heads * KeyValuePages::Bytes(type(), options_.head_dim, 0, tokens, has_keys());
+void SynthesizerAttention::Prepare(const AttentionRows& rows, const Tile& tile, SoftmaxQueries& queries,
+                                   std::vector<KeySource>& sources,
+                                   std::vector<std::unique_ptr<ScoreBias>>& biases, Scratch& scratch) const {
+  const Head& head = heads_[tile.head];
+  const int64_t dim = core().head_dim();
+  if (options().q >= 0) queries.q = Scaled(queries.q, head.dot_product, scratch);
+  const Rows given = dense1_ < 0
+                         ? Rows{core().type(), nullptr, tile.count, 0, 0}
+                         : rows.products[dense1_].Slice(tile.row, tile.count).Cols(tile.head * dim, dim);
+  biases.push_back(std::make_unique<MixTile>(head.scores, given, queries.first, scratch));
+  sources.front().bias = biases.back().get();
 }
 
-// Causal, half of the tiles on the diagonal is computed and cut.
-double SynthesizerAttention::Cost(int64_t n) const {
-  const double length = n,
-               pairs = length *
-                       (options_.causal ? (length + std::min<double>(n, SoftmaxCore::kTile)) / 2 : length);
-  const MixScores& scores = heads_.front().scores;
-  const double pair = scores.score_cost() + (has_keys() ? 2 : 1) * options_.head_dim;
-  return options_.heads * (pairs * pair + length * scores.row_cost());
+double SynthesizerAttention::PairCost() const {
+  const int64_t products = options().k >= 0 ? 2 : 1;
+  return heads_.front().scores.score_cost() + static_cast<double>(products * core().head_dim());
+}
+
+double SynthesizerAttention::Cost(int64_t rows, int64_t tokens) const {
+  const double row = heads_.front().scores.row_cost();
+  return PatternAttention::Cost(rows, tokens) + options().heads * static_cast<double>(rows) * row;
 }
 
 // --------------------------------------------------------------------------------------------- its options
@@ -199,9 +145,10 @@ void ReadFactors(JsonFields& fields, SynthesizerOptions& options) {
 absl::StatusOr<SynthesizerOptions> ReadOptions(const AttentionSetting& setting, JsonFields& fields) {
   if (setting.cross) fields.Fail("a synthesizer has no keys of another sequence; it is self-attention only");
   SynthesizerOptions options;
-  options.heads = setting.num_heads;
+  options.heads = options.key_value_heads = setting.num_heads;
   options.head_dim = HeadDim(setting, fields);
-  options.causal = setting.causal;
+  options.scale = 1 / std::sqrt(static_cast<double>(options.head_dim));
+  options.patterns = {std::make_shared<BandPattern>(Band{.right = setting.causal ? 0 : kUnlimited})};
   options.n_max = fields.RequiredInt("n_max", 1, kMostPositions);
   if (!fields.Has("form")) fields.Fail("form is missing");
   const std::string form =
@@ -216,6 +163,20 @@ absl::StatusOr<SynthesizerOptions> ReadOptions(const AttentionSetting& setting, 
   if (options.Has("factorized_random")) options.rank = fields.RequiredInt("rank", 1, options.n_max);
   RETURN_IF_ERROR(fields.Finish());
   return options;
+}
+
+// The names of the products, and in `options` which of them is what.
+std::vector<std::string_view> NameProducts(SynthesizerOptions& options) {
+  std::vector<std::string_view> names;
+  const auto add = [&](std::string_view name, bool there) {
+    if (there) names.push_back(name);
+    return there ? static_cast<int>(names.size()) - 1 : -1;
+  };
+  options.v = add("v", true);
+  options.dense1 = add("dense1", options.reads_dense());
+  options.q = add("q", options.Has("dot_product"));
+  options.k = add("k", options.Has("dot_product"));
+  return names;
 }
 
 // --------------------------------------------------------------------------------------------- its tensors
@@ -345,21 +306,16 @@ absl::StatusOr<std::unique_ptr<Attention>> NewSynthesizerAttention(const Attenti
                                                                    JsonFields& fields,
                                                                    const WeightScope& scope) {
   ASSIGN_OR_RETURN(SynthesizerOptions options, ReadOptions(setting, fields));
-  std::vector<std::string_view> names = {"v"};
-  if (options.reads_dense()) names.push_back("dense1");
-  if (options.Has("dot_product")) names.insert(names.end(), {"q", "k"});
-  ASSIGN_OR_RETURN(std::vector<Product> products, LoadProducts(scope, names, setting));
+  ASSIGN_OR_RETURN(std::vector<Product> products, LoadProducts(scope, NameProducts(options), setting));
   Loader loader(options, scope);
   RETURN_IF_ERROR(loader.Load());
   const DType type = ActivationType(setting.precision);
   std::vector<SynthesizerAttention::Head> heads;
   for (int head = 0; head < setting.num_heads; ++head) {
-    const double scale = loader.Share(head, "dot_product") / std::sqrt(static_cast<double>(options.head_dim));
     heads.push_back(
-        {MixScores(type, loader.Parts(head)), std::make_unique<SoftmaxCore>(type, options.head_dim, scale)});
+        {MixScores(type, loader.Parts(head)), static_cast<float>(loader.Share(head, "dot_product"))});
   }
-  return std::make_unique<SynthesizerAttention>(setting, std::move(options), std::move(heads),
-                                                std::move(products));
+  return std::make_unique<SynthesizerAttention>(setting, options, std::move(heads), std::move(products));
 }
 
 }  // namespace heed

@@ -183,6 +183,23 @@ std::string JsonFields::Choice(std::string_view key, const std::vector<std::stri
   return allowed.front();
 }
 
+std::vector<int64_t> JsonFields::Ints(std::string_view key, int64_t least, int64_t most, int64_t min,
+                                      int64_t max) {
+  const Json* value = Find(key);
+  if (value == nullptr) return {};
+  std::vector<int64_t> numbers;
+  if (!value->is_array() || std::ssize(*value) < least || std::ssize(*value) > most) {
+    FailField(key, Cat(": ", Shown(*value), " is no list of ", least, " to ", most, " whole numbers"));
+    return {};
+  }
+  for (const Json& one : *value) {
+    const bool fits = one.is_number_integer() && one >= min && one <= max;
+    if (!fits) FailField(key, Cat(": ", Shown(one), " is no whole number from ", min, " to ", max));
+    numbers.push_back(fits ? one.get<int64_t>() : min);
+  }
+  return numbers;
+}
+
 const Json& JsonFields::Raw(std::string_view key) {
   const Json* value = Find(key);
   return value == nullptr ? NullJson() : *value;

@@ -39,6 +39,8 @@ class JsonFields {
   std::string String(std::string_view key, std::string_view fallback);
   // One of `allowed`, else an error that lists them. The first of them is the default.
   std::string Choice(std::string_view key, const std::vector<std::string>& allowed);
+  // A list of whole numbers, `least` to `most` of them; empty if absent.
+  std::vector<int64_t> Ints(std::string_view key, int64_t least, int64_t most, int64_t min, int64_t max);
   // The raw value, null if absent; counts as known.
   const Json& Raw(std::string_view key);
   void Ignore(std::string_view key);  // known, but of no effect

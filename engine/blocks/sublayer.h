@@ -55,7 +55,7 @@ class AttentionSublayer {
   bool cross() const { return source_products_.out() > 0; }
   int64_t products_width() const { return products_.out(); }
   int64_t source_products_width() const { return source_products_.out(); }
-  // The columns of each product, for Attention::Extend: of `products`, or of `source`, which may be empty if
+  // The columns of each product, for AttentionRows: of `products`, or of `source`, which may be empty if
   // the attention is not cross().
   std::vector<Rows> Split(const Rows& products, const Rows& source) const;
   int64_t weight_bytes() const {

@@ -124,8 +124,7 @@ class Model {
   // kept for the next pass.
   virtual int64_t WorkspaceBytes(const PassSize& size) const = 0;
   // Multiply-adds for a sequence of n rows from start to end, for an encoder-decoder with a source of
-  // `source`. Cross-attention is taken as that of sqrt(n * source) rows to as many: exact where every row
-  // meets every key.
+  // `source`.
   virtual double Cost(int64_t n, int64_t source = 0) const = 0;
 
   const ModelInfo& info() const { return info_; }

@@ -23,6 +23,7 @@ struct StackPlan {
 absl::StatusOr<std::unique_ptr<Attention>> LoadAttention(const ModelConfig& config, AttentionSetting setting,
                                                          const Json& options, const WeightScope& scope) {
   setting.width = config.width;
+  setting.grid = config.grid;
   JsonFields fields(options, setting.where);
   setting.num_heads = static_cast<int>(fields.Int("num_heads", config.num_heads, 1, config.width));
   ASSIGN_OR_RETURN(std::unique_ptr<Attention> attention, NewAttention(setting, fields, scope));

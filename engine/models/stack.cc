@@ -1,13 +1,8 @@
 #include "engine/models/stack.h"
 
 #include <algorithm>
-#include <cmath>
 
 namespace heed {
-
-int64_t GeometricMean(int64_t n, int64_t source) {
-  return std::llround(std::sqrt(static_cast<double>(n) * static_cast<double>(source)));
-}
 
 void Stack::Measure(int64_t width) {
   widths = {.width = width, .reads = width, .shared_bytes = 0};
@@ -48,12 +43,10 @@ int64_t Stack::LargestStateBytes(int64_t tokens) const {
   return largest;
 }
 
-int64_t Stack::ScratchBytes(int64_t rows) const {
+int64_t Stack::ScratchBytes() const {
   int64_t most = std::max(GemmScratchBytes(), Scratch::Piece(widths.width * SizeOf(DType::kF32)));
   for (const Step& step : steps) {
-    const Attention& attention = step.attention.attention();
-    const auto products = static_cast<int64_t>(attention.products().size() * sizeof(Rows));
-    most = std::max(most, Scratch::Piece(products) + attention.ScratchBytes(rows));
+    most = std::max(most, step.attention.attention().ScratchBytes());
     if (step.feed_forward) most = std::max(most, step.feed_forward->feed_forward().scratch_bytes());
   }
   return most;
@@ -64,7 +57,7 @@ double Stack::multiply_adds(int64_t n, int64_t source) const {
   for (const Step& step : steps) {
     const AttentionSublayer& attention = step.attention;
     sum += attention.multiply_adds() * n + attention.source_multiply_adds() * source +
-           attention.attention().Cost(attention.cross() ? GeometricMean(n, source) : n);
+           attention.attention().Cost(n, attention.cross() ? source : n);
     if (step.feed_forward) sum += step.feed_forward->feed_forward().multiply_adds() * n;
   }
   return sum;

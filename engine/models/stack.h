@@ -22,9 +22,6 @@ struct Step {
   std::optional<FeedForwardSublayer> feed_forward;
 };
 
-// Rows and keys of equal number with as many pairs: what the cost of cross-attention is asked for with.
-int64_t GeometricMean(int64_t n, int64_t source);
-
 struct Stack {
   Embedding embedding;
   std::vector<Step> steps;
@@ -42,8 +39,8 @@ struct Stack {
   // Closed form of what the runs of all steps hold, cross-attention's of a source of so many tokens.
   int64_t StateBytes(int64_t tokens, int64_t source) const;
   int64_t LargestStateBytes(int64_t tokens) const;  // of one step
-  // Closed form: the most scratch that a thread takes for any task of a batch of so many rows.
-  int64_t ScratchBytes(int64_t rows) const;
+  // Closed form: the most scratch that a thread takes for any task.
+  int64_t ScratchBytes() const;
   // For a sequence of n rows with a source of so many, the model's head not counted.
   double multiply_adds(int64_t n, int64_t source) const;
 };

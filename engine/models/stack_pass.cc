@@ -1,7 +1,6 @@
 #include "engine/models/stack_pass.h"
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 #include "absl/log/log.h"
@@ -11,17 +10,6 @@ namespace {
 
 // Rows that a team should have, before there is one more: each team reads all weights.
 constexpr int64_t kRowsOfATeam = 64;
-
-// Runs as many of the tasks as there is room for, all threads with as many; true when the last one is done.
-bool RunSome(Threads& threads, Turn& turn, int64_t tasks, absl::FunctionRef<double(int64_t i)> cost,
-             absl::FunctionRef<void(int64_t i, int thread)> task) {
-  int64_t end = turn.done;
-  for (; end < tasks && (turn.room > 0 || (end - turn.done) % threads.count() != 0); ++end)
-    turn.room -= cost(end);
-  threads.RunTasks(end - turn.done, [&](int64_t i, int thread) { task(turn.done + i, thread); });
-  turn.done = end < tasks ? end : 0;
-  return end == tasks;
-}
 
 }  // namespace
 
@@ -47,8 +35,6 @@ void StackPass::Add(Share share, std::span<const int32_t> ids) {
 
 void StackPass::Begin(StackPass* source, int64_t answers, int64_t output_width) {
   source_ = source;
-  order_.resize(shares_.size());
-  std::iota(order_.begin(), order_.end(), 0);
   workspace_ = workspaces_.Take(stack_, precision_,
                                 {.rows = rows(),
                                  .source_rows = source ? source->rows() : 0,
@@ -61,13 +47,15 @@ bool StackPass::Advance(Threads& threads, Turn& turn) {
     switch (stage_) {
       case Stage::kProgram:
         if (step_ == stack_.steps.size()) return false;
-        BeginAttention();
         stage_ = source_ && sublayer().cross() ? Stage::kSources : Stage::kAttention;
+        if (stage_ == Stage::kAttention) BeginAttention(/*source=*/false);
         break;
       case Stage::kSources:
+        BeginAttention(/*source=*/true);
         stage_ = Stage::kSourceAttention;
         break;
       case Stage::kSourceAttention:
+        BeginAttention(/*source=*/false);
         stage_ = Stage::kAttention;
         break;
       case Stage::kAttention:
@@ -89,9 +77,8 @@ bool StackPass::RunStage(Threads& threads, Turn& turn) {
     case Stage::kSources:
       return OpenSources(threads, turn);
     case Stage::kSourceAttention:
-      return Attend(threads, turn, /*source=*/true);
     case Stage::kAttention:
-      return Attend(threads, turn, /*source=*/false);
+      return attention_.Advance(threads, turn, workspace_->scratch);
   }
   LOG(FATAL) << "no such stage";
 }
@@ -183,58 +170,42 @@ bool StackPass::OpenSources(Threads& threads, Turn& turn) {
                             });
 }
 
-void StackPass::BeginAttention() {
-  const Attention& attention = sublayer().attention();
-  fresh_.resize(shares_.size());
-  costs_.resize(shares_.size());
-  for (size_t s = 0; s < shares_.size(); ++s) {
-    const Share& share = shares_[s];
-    if (!share.sequence) fresh_[s] = attention.Start();
-    costs_[s] = sublayer().cross() ? attention.Cost(GeometricMean(share.count, share.source_keys))
-                                   : attention.Cost(share.first + share.count) - attention.Cost(share.first);
-  }
-  std::ranges::sort(order_, {}, [&](int s) { return std::pair(-costs_[s], s); });
-}
-
-bool StackPass::Attend(Threads& threads, Turn& turn, bool source) {
-  const int64_t heads = sublayer().attention().tasks(), tasks = std::ssize(shares_) * heads;
+// The runs take up their rows, or their sources.
+void StackPass::BeginAttention(bool source) {
   const std::vector<Rows> products =
       sublayer().Split(workspace_->products.rows(), workspace_->source_products.rows());
-  const auto task = [&](int64_t i, int thread) {
-    const int s = order_[i / heads];
+  attention_.Clear(IsAlone(ProgramCost()) ? kAlone : kAloneAwake);
+  fresh_.resize(shares_.size());
+  for (size_t s = 0; s < shares_.size(); ++s) {
     const Share& share = shares_[s];
-    if (share.dropped || (source && share.source < 0)) return;
-    AttentionRun& run = share.sequence ? share.sequence->run(step_) : *fresh_[s];
-    Extend(share, run, products, source, static_cast<int>(i % heads), workspace_->scratch[thread]);
-  };
-  const auto cost = [&](int64_t i) { return costs_[order_[i / heads]] / static_cast<double>(heads); };
-  const double least = IsAlone(ProgramCost()) ? kAlone : kAloneAwake;
-  if (std::accumulate(costs_.begin(), costs_.end(), 0.0) > least)
-    return RunSome(threads, turn, tasks, cost, task);
-  for (int64_t i = 0; i < tasks; ++i) task(i, 0);
-  return true;
+    if (share.dropped || (source && share.source < 0)) continue;
+    if (!share.sequence && !fresh_[s]) fresh_[s] = sublayer().attention().Start();
+    const AttentionRows rows = RowsOf(share, source);
+    std::vector<Rows> own;
+    for (size_t p = 0; p < products.size(); ++p) {
+      const bool of_source = sublayer().attention().products()[p].of_source;
+      const int64_t first = of_source && source ? source_->shares_[share.source].row : share.row;
+      own.push_back(
+          products[p].Slice(of_source && !source ? 0 : first, of_source ? rows.source_count : rows.count));
+    }
+    attention_.Add(static_cast<int>(s), share.sequence ? share.sequence->run(step_) : *fresh_[s], rows, own);
+  }
 }
 
-// Takes the share's source in, or its rows.
-void StackPass::Extend(const Share& share, AttentionRun& run, const std::vector<Rows>& products, bool source,
-                       int task, Scratch& scratch) const {
-  const std::vector<Product>& names = sublayer().attention().products();
-  const Rows attended = workspace_->attended.rows().Cols(0, sublayer().attention().out_width());
+AttentionRows StackPass::RowsOf(const Share& share, bool source) const {
   AttentionRows rows;
   rows.first = share.first;
   rows.count = source ? 0 : share.count;
   rows.source_count = source ? source_->shares_[share.source].count : sublayer().cross() ? 0 : share.count;
   rows.complete = source || !share.sequence;
-  Rows* own = scratch.Take<Rows>(products.size());
-  for (size_t p = 0; p < products.size(); ++p) {
-    own[p] = !names[p].of_source ? products[p].Slice(share.row, rows.count)
-             : source            ? products[p].Slice(source_->shares_[share.source].row, rows.source_count)
-                                 : products[p].Slice(0, 0);
-  }
-  rows.products = own;
-  rows.out = attended.Slice(share.row, rows.count);
-  run.Extend(rows, task, scratch);
-  scratch.Reset();
+  rows.out =
+      workspace_->attended.rows().Slice(share.row, rows.count).Cols(0, sublayer().attention().out_width());
+  return rows;
+}
+
+void StackPass::Drop(int share) {
+  shares_[share].dropped = true;
+  attention_.Drop(share);
 }
 
 }  // namespace heed

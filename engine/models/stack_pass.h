@@ -8,7 +8,9 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
+#include "engine/models/attention_pass.h"
 #include "engine/models/transformer.h"
+#include "engine/models/turn.h"
 
 namespace heed {
 
@@ -16,17 +18,8 @@ namespace heed {
 // alone. Threads that are awake, between two programs that they share, share smaller work too.
 inline constexpr double kAlone = 1 << 20, kAloneAwake = 1 << 14;
 
-// Multiply-adds of one Advance(), or little more: some 25 ms of two cores in bf16. Other models wait for so
-// much, not for a layer of a whole document.
-inline constexpr double kTurn = 4e9;
 // What a number costs that is only read, summed or normalised, in the time of a product's multiply-adds.
 inline constexpr double kRowWise = 64;
-
-// Work that is done a part at a time, each turn as much as there is room for.
-struct Turn {
-  double room = kTurn;  // multiply-adds that are still to be done now
-  int64_t done = 0;     // tasks, of the work at hand; 0 again when it is done
-};
 
 // Not thread-safe. First all Add(), then Begin(), then Advance().
 class StackPass {
@@ -37,8 +30,7 @@ class StackPass {
     int64_t first = 0;                        // position of its first row
     int64_t row = 0;                          // of its first row in the batch
     int64_t count = 0;
-    int source = -1;          // the share of the source pass that its cross-attention takes in; -1: none
-    int64_t source_keys = 0;  // that its cross-attention reads, whenever they were taken in
+    int source = -1;  // the share of the source pass that its cross-attention takes in; -1: none
     bool dropped = false;
   };
 
@@ -59,7 +51,7 @@ class StackPass {
   // The stack's norm, in place: x() is what cross-attention reads when this is true; false when there was no
   // room for all rows: call again.
   bool Normalize(Threads& threads, Turn& turn);
-  void Drop(int share) { shares_[share].dropped = true; }
+  void Drop(int share);
 
   // f for all rows, in blocks by one thread each or, where rows are few, by a team of several: the fewer the
   // blocks, the fewer times all weights are read. False when there was no room for all blocks: call again.
@@ -80,10 +72,8 @@ class StackPass {
   void Program(RowBlock& block, int64_t first) const;
   bool RunStage(Threads& threads, Turn& turn);
   bool OpenSources(Threads& threads, Turn& turn);
-  void BeginAttention();
-  bool Attend(Threads& threads, Turn& turn, bool source);
-  void Extend(const Share& share, AttentionRun& run, const std::vector<Rows>& products, bool source, int task,
-              Scratch& scratch) const;
+  void BeginAttention(bool source);
+  AttentionRows RowsOf(const Share& share, bool source) const;
   RowBlock Block(Team& team, int thread, int buffers, int64_t first, int64_t count) const;
   const AttentionSublayer& sublayer() const { return stack_.steps[step_].attention; }
 
@@ -97,11 +87,8 @@ class StackPass {
   std::unique_ptr<Workspace> workspace_;
   size_t step_ = 0;  // the next program's
   Stage stage_ = Stage::kProgram;
-  // Of the attention at hand, by share: what remembers nobody's rows, and the multiply-adds.
-  std::vector<std::unique_ptr<AttentionRun>> fresh_;
-  std::vector<double> costs_;
-  std::vector<int>
-      order_;  // in which the shares attend: the costliest first, so that none is left at the end
+  AttentionPass attention_;                           // at hand
+  std::vector<std::unique_ptr<AttentionRun>> fresh_;  // by share: what remembers nobody's rows
 };
 
 }  // namespace heed

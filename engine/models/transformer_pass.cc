@@ -44,7 +44,6 @@ void TransformerPass::Add(Work& work) {
   StackPass::Share share;
   share.sequence = info.architecture == Architecture::kEncoder ? nullptr : sequence;
   share.first = sequence->next();
-  share.source_keys = sequence->source_tokens() + source;
   if (source > 0) {
     share.source = static_cast<int>(sources_->shares().size());
     sources_->Add({}, work.source);
@@ -69,7 +68,7 @@ void TransformerPass::Drop(int i) {
 }
 
 bool TransformerPass::Advance(Threads& threads) {
-  turn_.room = kTurn;
+  turn_.room = kTurn * threads.count();
   while (turn_.room > 0) {
     if (!RunStage(threads)) return true;
     stage_ = static_cast<Stage>(static_cast<int>(stage_) + 1);

@@ -32,8 +32,7 @@ int64_t Workspaces::Bytes(const Stack& stack, Precision precision, const Workspa
                               ? 0
                               : RowBuffer::Bytes(size.answers, stack.widths.width, DType::kF32) +
                                     RowBuffer::Bytes(size.answers, size.output_width, DType::kF32);
-  return rows + answers +
-         threads * (BlockBuffers::Bytes(stack.widths, precision) + stack.ScratchBytes(size.rows));
+  return rows + answers + threads * (BlockBuffers::Bytes(stack.widths, precision) + stack.ScratchBytes());
 }
 
 std::unique_ptr<Workspace> Workspaces::Take(const Stack& stack, Precision precision,
@@ -81,7 +80,7 @@ void Workspaces::AddThreads(Workspace& workspace, const Stack& stack, Precision 
     workspace.blocks.push_back(std::make_unique<BlockBuffers>(stack.widths, precision));
     workspace.scratch.emplace_back();
   }
-  const int64_t bytes = stack.ScratchBytes(rows);
+  const int64_t bytes = stack.ScratchBytes();
   for (Scratch& scratch : workspace.scratch) scratch.Reserve(bytes);
 }
 

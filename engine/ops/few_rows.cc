@@ -241,7 +241,7 @@ bool CanMultiplyFewRows(const Rows& a) {
 
 void MultiplyFewRows(const FewRows& product) {
   DCHECK(CanMultiplyFewRows(product.a) && (product.width == 64 || product.width == 32));
-  MicroKernel::CountCall();
+  MicroKernel::CountCall(product.a.rows * product.a.cols * product.width);
   KernelHere(product.a.dtype)(product);
 }
 

@@ -36,13 +36,27 @@ bool Has(dnnl_cpu_isa_t isa) { return (dnnl_get_effective_cpu_isa() & isa) == is
 using Known = std::pair<MicroKernel::Shape, const MicroKernel*>;
 
 // What one thread holds. Its count is read by others, and only it writes it: no contention.
+struct WorkCount {
+  int64_t calls = 0, multiply_adds = 0;
+  WorkCount& operator+=(const WorkCount& other) {
+    calls += other.calls;
+    multiply_adds += other.multiply_adds;
+    return *this;
+  }
+};
+
 class ThreadState {
  public:
   ThreadState();
   ~ThreadState();
 
-  void Count() { calls_.store(calls_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); }
-  int64_t calls() const { return calls_.load(std::memory_order_relaxed); }
+  void Count(int64_t multiply_adds) {
+    Add(calls_, 1);
+    Add(multiply_adds_, multiply_adds);
+  }
+  WorkCount count() const {
+    return {calls_.load(std::memory_order_relaxed), multiply_adds_.load(std::memory_order_relaxed)};
+  }
 
   void SetTiles(dnnl_brgemm_t kernel) {
     if (tiles_of_ == kernel) return;
@@ -69,7 +83,11 @@ class ThreadState {
   }
 
  private:
-  std::atomic<int64_t> calls_ = 0;
+  // Written by this thread alone.
+  static void Add(std::atomic<int64_t>& sum, int64_t n) {
+    sum.store(sum.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
+  }
+  std::atomic<int64_t> calls_ = 0, multiply_adds_ = 0;
   dnnl_brgemm_t tiles_of_ = nullptr;
   Buffer scratchpad_;
   std::array<Known, 128> remembered_;
@@ -79,7 +97,7 @@ class ThreadState {
 struct CallCount {
   std::mutex mutex;
   std::set<const ThreadState*> threads;
-  int64_t of_ended_threads = 0;
+  WorkCount of_ended_threads;
 };
 CallCount& Counts() {
   static auto* counts = new CallCount;  // outlives every thread
@@ -94,10 +112,17 @@ ThreadState::~ThreadState() {
   ReleaseTiles();
   std::lock_guard lock(Counts().mutex);
   Counts().threads.erase(this);
-  Counts().of_ended_threads += calls();
+  Counts().of_ended_threads += count();
 }
 
 thread_local ThreadState this_thread;
+
+WorkCount AllThreads() {
+  std::lock_guard lock(Counts().mutex);
+  WorkCount sum = Counts().of_ended_threads;
+  for (const ThreadState* thread : Counts().threads) sum += thread->count();
+  return sum;
+}
 
 dnnl_data_type_t TypeOfB(DType a) {
   return a == DType::kU8 ? dnnl_s8 : a == DType::kBf16 ? dnnl_bf16 : dnnl_f32;
@@ -173,6 +198,7 @@ MicroKernel::MicroKernel(const Shape& s) {
   Check(dnnl_brgemm_generate(kernel), "generate");
   brgemm_ = kernel;
   tiles_ = MicroKernelUsesTiles() && s.a != DType::kF32;
+  multiply_adds_ = int64_t{s.m} * s.n * s.k * s.batch;
 }
 
 const MicroKernel* MicroKernel::Get(const Shape& shape) {
@@ -201,20 +227,16 @@ void MicroKernel::Run(const void* a, const void* b, void* c) const {
 void MicroKernel::Run(const void* a, const void* b, const Offsets* offsets, void* c) const {
   static_assert(sizeof(Offsets) == 2 * sizeof(dnnl_dim_t));
   ThreadState& thread = this_thread;
-  thread.Count();
+  thread.Count(multiply_adds_);
   auto* kernel = static_cast<dnnl_brgemm_t>(brgemm_);
   if (tiles_) thread.SetTiles(kernel);
   void* scratchpad = scratchpad_bytes_ > 0 ? thread.Scratchpad(scratchpad_bytes_) : nullptr;
   dnnl_brgemm_execute(kernel, a, b, reinterpret_cast<const dnnl_dim_t*>(offsets), c, scratchpad);
 }
 
-void MicroKernel::CountCall() { this_thread.Count(); }
+void MicroKernel::CountCall(int64_t multiply_adds) { this_thread.Count(multiply_adds); }
 
-int64_t MicroKernel::Calls() {
-  std::lock_guard lock(Counts().mutex);
-  int64_t calls = Counts().of_ended_threads;
-  for (const ThreadState* thread : Counts().threads) calls += thread->calls();
-  return calls;
-}
+int64_t MicroKernel::Calls() { return AllThreads().calls; }
+int64_t MicroKernel::MultiplyAdds() { return AllThreads().multiply_adds; }
 
 }  // namespace heed

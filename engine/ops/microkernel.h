@@ -47,8 +47,10 @@ class MicroKernel {
 
   // How often Run was called in this process, for tests that count work. Exact once all threads are at rest.
   static int64_t Calls();
-  // Counts one more: a product made by hand in Run's stead.
-  static void CountCall();
+  // The multiply-adds of these calls, rows that are rounded up to and zeros included.
+  static int64_t MultiplyAdds();
+  // Counts one more call: a product made by hand in Run's stead.
+  static void CountCall(int64_t multiply_adds);
 
  private:
   explicit MicroKernel(const Shape& shape);
@@ -56,6 +58,7 @@ class MicroKernel {
   void* brgemm_;  // dnnl_brgemm_t, never freed
   bool tiles_;    // AMX: the thread's tile configuration is set before the first call and between kernels
   size_t scratchpad_bytes_ = 0;
+  int64_t multiply_adds_;
 };
 
 // Rows to compute for `rows` wanted: exact up to 8, from there the next multiple of 8 (as fast, and a third

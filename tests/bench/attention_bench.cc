@@ -36,7 +36,7 @@ class Layer {
 
   std::unique_ptr<AttentionRun> Start() const { return attention_->Start(); }
   int64_t StateBytes(int64_t tokens) const { return attention_->StateBytes(tokens); }
-  double Cost(int64_t n) const { return attention_->Cost(n); }
+  double Cost(int64_t n) const { return attention_->Cost(n, n); }
 
   void Extend(AttentionRun& run, int64_t first, int64_t count, bool complete) {
     const int64_t width = attention_->out_width();
@@ -45,9 +45,12 @@ class Layer {
     AttentionRows rows{
         .first = first, .count = count, .source_count = count, .complete = complete, .products = products};
     rows.out = rows_.Cols(3 * width, width);
-    for (int task = 0; task < attention_->tasks(); ++task) {
-      run.Extend(rows, task, scratch_);
-      scratch_.Reset();
+    const std::vector<AttentionStage> stages = run.Begin(rows);
+    for (int stage = 0; stage < std::ssize(stages); ++stage) {
+      for (int64_t task = 0; task < stages[stage].tasks; ++task) {
+        run.Do(rows, stage, task, scratch_);
+        scratch_.Reset();
+      }
     }
   }
 

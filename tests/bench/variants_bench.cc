@@ -121,14 +121,17 @@ class Module {
       }
       AttentionRows rows{.count = n, .source_count = n, .complete = true, .products = products.data()};
       rows.out = given.Product(3, n);
-      threads.RunTasks(attention_->tasks(), [&](int64_t task, int thread) {
-        run->Extend(rows, static_cast<int>(task), scratch[thread]);
-        scratch[thread].Reset();
-      });
+      const std::vector<AttentionStage> stages = run->Begin(rows);
+      for (int stage = 0; stage < std::ssize(stages); ++stage) {
+        threads.RunTasks(stages[stage].tasks, [&](int64_t task, int thread) {
+          run->Do(rows, stage, task, scratch[thread]);
+          scratch[thread].Reset();
+        });
+      }
     });
   }
 
-  double Cost(int64_t n) const { return attention_->Cost(n); }
+  double Cost(int64_t n) const { return attention_->Cost(n, n); }
 
  private:
   RandomWeights weights_;

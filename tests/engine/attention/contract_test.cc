@@ -73,6 +73,14 @@ TEST_P(ContractOfExact, StepsAreTheWhole) {
   EXPECT_LE(LargestDifference(whole.out(), steps.out()), layer_.type() == DType::kF32 ? 1e-5 : 2e-2);
 }
 
+// Seven rows cross every edge at which taking rows in is cut.
+TEST_P(ContractOfExact, AFewRowsAtATimeAreTheWhole) {
+  const Passage whole = Whole(layer_, 1100);
+  Passage few(layer_, 1100);
+  few.ExtendBy(*Start(), 0, 1100, 7);
+  EXPECT_LE(LargestDifference(whole.out(), few.out()), layer_.type() == DType::kF32 ? 1e-5 : 2e-2);
+}
+
 TEST_P(ContractOfApproximate, AfterAPromptThatComesWholeRowsAreSteps) {
   for (int64_t prompt : {1, 10, 100, 129}) {
     Passage steps(layer_, 300), pieces(layer_, 300);
@@ -205,12 +213,12 @@ TEST_P(ContractInParts, StateIsAtLeastHalfOfWhatIsDeclared) {
   }
 }
 
-// What an encoder's run holds it may let go of before Extend() ends: then what its tasks took counts.
+// What an encoder's run holds it may let go of before its last task ends: then what was taken counts.
 TEST_P(ContractOfEncoders, StateIsWhatIsDeclaredOrUpToHalfOfIt) {
   for (int64_t n : {1, 64, 128, 129, 700, 1500}) {
     const auto run = Start();
     Passage passage(layer_, n);
-    const int64_t taken = MostWhileAttending(passage, *run, layer_), left = Measure(*run);
+    const int64_t taken = MostWhileAttending(passage, *run), left = Measure(*run);
     const int64_t declared = layer_.attention().StateBytes(n);
     EXPECT_LE(left, declared) << n << " tokens";
     EXPECT_GE(2 * std::max(taken, left), declared) << n << " tokens";
@@ -241,15 +249,44 @@ TEST_P(ContractInParts, ScratchIsAtMostWhatIsDeclared) {
   EXPECT_FALSE(passage.scratch_grew());
 }
 
+// The longest input that a service takes as one piece; a whole document of an encoder.
+TEST_P(ContractOfWork, NoTaskIsLong) {
+  const int64_t most = layer_.attention().max_tokens(),
+                n = most == 0 ? 65536 : std::min<int64_t>(most, 65536);
+  Passage passage(layer_, n);
+  const auto run = Start();
+  double sum = 0;
+  for (const AttentionStage& stage : passage.Plan(*run)) {
+    EXPECT_GE(stage.tasks, 1);
+    EXPECT_LE(stage.cost, kTaskCost);
+    sum += static_cast<double>(stage.tasks) * stage.cost;
+  }
+  EXPECT_GE(sum, 0.5 * layer_.attention().Cost(n, layer_.cross() ? passage.source() : n));
+}
+
+TEST_P(ContractOfWork, TheCostOfPartsIsThatOfTheWhole) {
+  const Attention& attention = layer_.attention();
+  const int64_t most = attention.max_tokens(), n = most == 0 ? 4096 : std::min<int64_t>(most, 4096);
+  if (layer_.cross()) {
+    EXPECT_NEAR(attention.Cost(n, n), 4 * attention.Cost(n / 4, n), 1e-6 * attention.Cost(n, n));
+  } else if (layer_.causal()) {
+    double sum = 0;
+    for (int64_t end = n / 4; end <= n; end += n / 4) sum += attention.Cost(n / 4, end);
+    EXPECT_NEAR(sum, attention.Cost(n / 4 * 4, n / 4 * 4), 1e-6 * sum);
+  } else {
+    EXPECT_GT(attention.Cost(n, n), attention.Cost(n / 4, n / 4));
+  }
+}
+
 TEST_P(ContractOfWork, GrowsAsTheCost) {
   const auto work = [&](int64_t n) {
-    const int64_t before = MicroKernel::Calls();
+    const int64_t before = MicroKernel::MultiplyAdds();
     Whole(layer_, n);
-    return static_cast<double>(MicroKernel::Calls() - before);
+    return static_cast<double>(MicroKernel::MultiplyAdds() - before);
   };
   const int64_t most = layer_.attention().max_tokens(), n = most == 0 ? 4096 : std::min<int64_t>(most, 4096);
   const double grown = work(n) / work(n / 4);
-  const double declared = layer_.attention().Cost(n) / layer_.attention().Cost(n / 4);
+  const double declared = layer_.attention().Cost(n, n) / layer_.attention().Cost(n / 4, n / 4);
   EXPECT_GT(grown, declared * 0.75);
   EXPECT_LT(grown, declared * 1.25);
 }

@@ -83,38 +83,25 @@ class Passage {
     }
   }
 
-  // Rows [begin, end), tasks from the first or from the last. The first call of cross-attention brings all of
-  // the source.
+  // Rows [begin, end), the tasks of each stage from the first or from the last. The first call of
+  // cross-attention brings all of the source.
   void Extend(AttentionRun& run, int64_t begin, int64_t end, bool backwards = false) {
-    const int tasks = layer_.attention().tasks();
-    for (int i = 0; i < tasks; ++i) ExtendTask(run, begin, end, backwards ? tasks - 1 - i : i);
+    AttentionRows rows = RowsOf(begin, end);
+    const std::vector<Rows> views = Views(rows);
+    rows.products = views.data();
+    const std::vector<AttentionStage> stages = run.Begin(rows);
+    for (int stage = 0; stage < std::ssize(stages); ++stage) {
+      const int64_t tasks = stages[stage].tasks;
+      for (int64_t i = 0; i < tasks; ++i) Do(run, rows, stage, backwards ? tasks - 1 - i : i);
+    }
   }
   // In pieces of `rows`.
   void ExtendBy(AttentionRun& run, int64_t begin, int64_t end, int64_t rows) {
     for (; begin < end; begin += rows) Extend(run, begin, std::min(end, begin + rows));
   }
-  // One task's part of it.
-  void ExtendTask(AttentionRun& run, int64_t begin, int64_t end, int task) {
-    AttentionRows rows;
-    rows.first = begin;
-    rows.count = end - begin;
-    rows.source_count = !layer_.cross() ? rows.count : begin == 0 ? source_ : 0;
-    rows.complete = layer_.cross() ? begin == 0 : end == n_;
-    std::vector<Rows> views;
-    for (size_t p = 0; p < products_.size(); ++p) {
-      const bool of_source = layer_.attention().products()[p].of_source;
-      views.push_back(of_source ? products_[p].rows().Slice(0, rows.source_count)
-                                : products_[p].rows().Slice(begin, rows.count));
-    }
-    rows.products = views.data();
-    rows.out = out_.rows().Slice(begin, rows.count);
-    Scratch scratch;
-    scratch.Reserve(layer_.attention().ScratchBytes(rows.count));
-    const size_t reserved = scratch.bytes();
-    run.Extend(rows, task, scratch);
-    scratch_grew_ = scratch_grew_ || scratch.bytes() > reserved;
-  }
 
+  // What all rows give a fresh run to do; nothing of it is done.
+  std::vector<AttentionStage> Plan(AttentionRun& run) const { return run.Begin(RowsOf(0, n_)); }
   bool scratch_grew() const { return scratch_grew_; }  // beyond what the attention has declared
   int64_t n() const { return n_; }
   int64_t source() const { return source_; }  // rows that become keys
@@ -123,6 +110,32 @@ class Passage {
   const OwnedRows& out() const { return out_; }
 
  private:
+  AttentionRows RowsOf(int64_t begin, int64_t end) const {
+    AttentionRows rows;
+    rows.first = begin;
+    rows.count = end - begin;
+    rows.source_count = !layer_.cross() ? rows.count : begin == 0 ? source_ : 0;
+    rows.complete = layer_.cross() ? begin == 0 : end == n_;
+    rows.out = out_.rows().Slice(begin, rows.count);
+    return rows;
+  }
+  std::vector<Rows> Views(const AttentionRows& rows) const {
+    std::vector<Rows> views;
+    for (size_t p = 0; p < products_.size(); ++p) {
+      const bool of_source = layer_.attention().products()[p].of_source;
+      views.push_back(of_source ? products_[p].rows().Slice(0, rows.source_count)
+                                : products_[p].rows().Slice(rows.first, rows.count));
+    }
+    return views;
+  }
+  void Do(AttentionRun& run, const AttentionRows& rows, int stage, int64_t task) {
+    Scratch scratch;
+    scratch.Reserve(layer_.attention().ScratchBytes());
+    const size_t reserved = scratch.bytes();
+    run.Do(rows, stage, task, scratch);
+    scratch_grew_ = scratch_grew_ || scratch.bytes() > reserved;
+  }
+
   const Layer& layer_;
   int64_t n_, source_;
   std::vector<OwnedRows> products_;
@@ -130,16 +143,12 @@ class Passage {
   bool scratch_grew_ = false;
 };
 
-// The bytes of lasting memory that all rows at once take: of every task the most.
-inline int64_t MostWhileAttending(Passage& passage, AttentionRun& run, const Layer& layer) {
-  int64_t sum = 0;
-  for (int task = 0; task < layer.attention().tasks(); ++task) {
-    const int64_t before = LastingMemory::Bytes();
-    LastingMemory::MeasureAnew();
-    passage.ExtendTask(run, 0, passage.n(), task);
-    sum += LastingMemory::Most() - before;
-  }
-  return sum;
+// The bytes of lasting memory that all rows at once take, at most at any time.
+inline int64_t MostWhileAttending(Passage& passage, AttentionRun& run) {
+  const int64_t before = LastingMemory::Bytes();
+  LastingMemory::MeasureAnew();
+  passage.Extend(run, 0, passage.n());
+  return LastingMemory::Most() - before;
 }
 
 inline Passage Whole(const Layer& layer, int64_t n, int seed = 100) {

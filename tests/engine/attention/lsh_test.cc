@@ -1,6 +1,7 @@
 // `lsh` against its definition, written out in double after the paper and its widely used implementation.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <numeric>
 #include <vector>
@@ -165,6 +166,60 @@ TEST(Lsh, AStepReadsWhatHasArrived) {
     Passage steps(layer, 200);
     steps.ExtendBy(*layer.attention().Start(), 0, 200, 1);
     Definition(layer).ExpectRows(steps, true);
+  }
+}
+
+// A head so wide that a round is several tasks: some chunks each, or a part of one.
+TEST(Lsh, RoundsCutInTasksAreTheDefinition) {
+  for (const char* options :
+       {R"({"chunk_length": 64, "num_hashes": 2, "num_buckets": 8})",
+        R"({"chunk_length": 200, "num_hashes": 2, "num_buckets": 8})",
+        R"({"chunk_length": 64, "num_hashes": 2, "num_buckets": 8, "strict_causal": true})"}) {
+    const Layer layer({"lsh", options, Place::kDecoder, 512, 1, WithRotations(512, 1, 2, 4)},
+                      Precision::kF32);
+    const auto run = layer.attention().Start();
+    int64_t most = 0;
+    for (const AttentionStage& stage : Passage(layer, 450).Plan(*run)) most = std::max(most, stage.tasks);
+    EXPECT_GT(most, 3) << options;
+    Definition(layer).ExpectRows(Whole(layer, 450), layer.options().value("strict_causal", false));
+  }
+}
+
+TEST(Lsh, WhatARoundHandsOnIsLetGoOfAfterAPrompt) {
+  const Layer layer(Hashed(R"({"chunk_length": 8, "num_hashes": 2, "num_buckets": 8})", Place::kDecoder),
+                    Precision::kF32);
+  const auto measured = [](AttentionRun& run) {
+    StateArchive archive = StateArchive::Measuring();
+    run.Archive(archive);
+    return archive.measured();
+  };
+  const auto prompted = layer.attention().Start(), stepped = layer.attention().Start();
+  Passage passage(layer, 1280);
+  passage.Extend(*prompted, 0, 1280);
+  passage.ExtendBy(*stepped, 0, 1280, 1);
+  EXPECT_LE(measured(*prompted), measured(*stepped));
+}
+
+// Its value would be multiplied by a weight of 0, and its key be masked by adding to a score that is none.
+TEST(Lsh, ATokenThatIsNoNumberDoesNotReachThoseBeforeIt) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  for (bool strict : {false, true}) {
+    for (int64_t n : {8, 150}) {
+      const Layer layer(
+          Hashed(Cat(R"({"chunk_length": 8, "num_hashes": 2, "num_buckets": 8, "strict_causal": )",
+                     strict ? "true}" : "false}"),
+                 Place::kDecoder),
+          Precision::kF32);
+      const Passage whole = Whole(layer, n);
+      for (int64_t t : {1, 5, 100, 149}) {
+        if (t >= n) continue;
+        Passage other(layer, n);
+        other.product(1).Set(t, 3, nan);
+        if (strict) other.product(0).Set(t, 3, nan);  // sorting asks it with whom others meet
+        other.Extend(*layer.attention().Start(), 0, n);
+        EXPECT_EQ(FirstDifference(whole.out(), other.out()), t) << n << " rows";
+      }
+    }
   }
 }
 

@@ -65,9 +65,8 @@ struct World {
       const MixTile tile(scores, given.rows().Slice(first, count), first, scratch);
       SoftmaxQueries queries{.q = {v.rows().dtype, nullptr, count}, .out = out.rows().Slice(first, count)};
       queries.first = first;
-      KeySource source{&pages};
-      source.bias = &tile;
-      if (causal) source.right = 0;
+      const Band band{.right = causal ? 0 : kUnlimited};
+      const KeySource source{.pages = &pages, .sees = band, .bias = &tile};
       core.Attend(queries, {&source, 1}, scratch);
       scratch.Reset();
     }

@@ -1,6 +1,7 @@
 // `relative_memory` against its definition, written out in double after the paper.
 #include <algorithm>
 #include <cmath>
+#include <string>
 #include <vector>
 
 #include "engine/base/status.h"
@@ -59,22 +60,73 @@ struct Definition {
   int64_t dim, memory, clamp;
 };
 
-TEST(RelativeMemory, IsTheDefinition) {
-  for (const AttentionExample& example : AttentionExamples()) {
-    if (example.type != "relative_memory") continue;
-    const Layer layer(example, Precision::kF32);
-    const Definition definition(layer);
-    const Passage passage = Whole(layer, 420);
-    for (int64_t i : {0, 1, 8, 9, 10, 16, 17, 127, 128, 139, 140, 141, 270, 419}) {
-      for (int head = 0; head < definition.heads; ++head) {
-        const std::vector<double> expected = definition.Row(passage, i, head);
-        for (int64_t t = 0; t < definition.dim; ++t) {
-          ASSERT_NEAR(passage.out().At(i, head * definition.dim + t), expected[t], 5e-5)
-              << example.options << " row " << i << " head " << head;
-        }
+void ExpectDefinition(const AttentionExample& example, int64_t n, const std::vector<int64_t>& rows) {
+  const Layer layer(example, Precision::kF32);
+  const Definition definition(layer);
+  const Passage passage = Whole(layer, n);
+  for (int64_t i : rows) {
+    for (int head = 0; head < definition.heads; ++head) {
+      const std::vector<double> expected = definition.Row(passage, i, head);
+      for (int64_t t = 0; t < definition.dim; ++t) {
+        ASSERT_NEAR(passage.out().At(i, head * definition.dim + t), expected[t], 5e-5)
+            << example.options << " row " << i << " head " << head;
       }
     }
   }
+}
+
+TEST(RelativeMemory, IsTheDefinition) {
+  for (const AttentionExample& example : AttentionExamples()) {
+    if (example.type == "relative_memory")
+      ExpectDefinition(example, 420, {0, 1, 8, 9, 10, 16, 17, 127, 128, 139, 140, 141, 270, 419});
+  }
+}
+
+TEST(RelativeMemory, IsTheDefinitionFarAway) {
+  ExpectDefinition(Memory(R"({"memory": 3000})"), 3100, {3099});
+}
+
+// The panel of distances beyond clamp_length stands for many.
+TEST(RelativeMemory, IsTheDefinitionWhereMostDistancesAreAlike) {
+  for (const char* options :
+       {R"({"memory": 300, "clamp_length": 31})", R"({"memory": 300, "clamp_length": 32})",
+        R"({"memory": 300, "clamp_length": 33})", R"({"memory": 95, "clamp_length": 1})"}) {
+    ExpectDefinition(Memory(options), 420, {0, 31, 32, 33, 64, 65, 94, 95, 128, 299, 300, 419});
+  }
+}
+
+TEST(RelativeMemory, DistancesThatAreAlikeTakeNoMemory) {
+  const Layer near(Memory(R"({"memory": 1000, "clamp_length": 20})"), Precision::kF32),
+      far(Memory(R"({"memory": 60000, "clamp_length": 20})"), Precision::kF32);
+  EXPECT_EQ(near.attention().constant_bytes(), far.attention().constant_bytes());
+}
+
+TEST(RelativeMemory, RefusesATableThatIsTooLarge) {
+  const AttentionSetting setting{
+      .width = 8192, .num_heads = 64, .causal = true, .where = "layers[0].attention"};
+  const auto weights = Weights::Of({});
+  const auto refusal = [&](const char* options) {
+    const Json json = *ParseJson(options, "options");
+    JsonFields fields(json, setting.where);
+    return std::string(NewAttention(setting, fields, WeightScope(*weights)).status().message());
+  };
+  EXPECT_THAT(refusal(R"({"type": "relative_memory", "memory": 65536})"),
+              testing::AllOf(testing::HasSubstr("layers[0].attention: memory: 65536"),
+                             testing::HasSubstr("2147483648 bytes"), testing::HasSubstr("1073741824")));
+  for (const char* enough : {R"({"type": "relative_memory", "memory": 32768})",
+                             R"({"type": "relative_memory", "memory": 65536, "clamp_length": 1000})"})
+    EXPECT_THAT(refusal(enough), testing::HasSubstr("q.weight")) << enough;
+}
+
+// Few rows of many keys attend part by part.
+TEST(RelativeMemory, StepsWithAFarMemoryAreTheWhole) {
+  const Layer layer(Memory(R"({"memory": 6000, "clamp_length": 5000})"), Precision::kF32);
+  const Passage whole = Whole(layer, 9000);
+  Passage steps(layer, 9000);
+  const auto run = layer.attention().Start();
+  steps.Extend(*run, 0, 8980);
+  steps.ExtendBy(*run, 8980, 9000, 4);
+  EXPECT_LE(LargestDifference(whole.out(), steps.out()), 1e-5);
 }
 
 TEST(RelativeMemory, TheStateStopsGrowing) {

@@ -101,7 +101,7 @@ TEST(SlidingWindow, TheStateStopsGrowing) {
   }
 }
 
-// Tracks that have attended leave a page, global tokens need all keys twice: never more than is declared.
+// All tracks are held at once, global tokens' keys besides, and for their rows all keys once more.
 TEST(SlidingWindow, AnEncoderTakesNoMoreThanItDeclaresAndNotMuchLess) {
   for (const char* options :
        {R"({"window": 8})", R"({"window": 8, "dilation": 5})",
@@ -112,7 +112,8 @@ TEST(SlidingWindow, AnEncoderTakesNoMoreThanItDeclaresAndNotMuchLess) {
     const Layer layer(example, Precision::kF32);
     for (int64_t n : {1, 100, 128, 1000, 3000}) {
       Passage passage(layer, n);
-      const int64_t most = MostWhileAttending(passage, *layer.attention().Start(), layer);
+      const auto run = layer.attention().Start();
+      const int64_t most = MostWhileAttending(passage, *run);
       EXPECT_LE(most, layer.attention().StateBytes(n)) << options << " of " << n;
       EXPECT_GE(most, 0.6 * static_cast<double>(layer.attention().StateBytes(n))) << options << " of " << n;
     }

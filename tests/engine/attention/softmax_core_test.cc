@@ -60,7 +60,7 @@ struct World {
     Attend({source}, 0, n, out);
     return out;
   }
-  KeySource Source(int64_t left, int64_t right) const { return {&pages, left, right}; }
+  KeySource Source(int64_t left, int64_t right) const { return {&pages, Band{left, right}}; }
 
   // The definition for one row and head: the result, then log(sum(exp(scores))).
   std::vector<double> Dense(int64_t i, int head, int64_t first_key, int64_t last_key,
@@ -169,7 +169,7 @@ TEST(SoftmaxCore, ReadsSeveralSourcesAsOne) {
     const World world(type, 700, 64, 2);
     const KeyValuePages sinks = world.Pages(0, 4);
     OwnedRows out(type, world.n, 128);
-    world.Attend({{&world.pages, 99, 0}, {&sinks, kUnlimited, -100}}, 0, world.n, out);
+    world.Attend({{&world.pages, Band{99, 0}}, {&sinks, Band{kUnlimited, -100}}}, 0, world.n, out);
     for (int64_t i : {0, 3, 99, 100, 103, 104, 500, 699}) {
       const auto window = world.Dense(i, 1, i - 99, i),
                  old = world.Dense(i, 1, 0, std::min<int64_t>(3, i - 100));
@@ -212,6 +212,48 @@ TEST(SoftmaxCore, ARowThatSeesNothingIsZero) {
   }
 }
 
+// As one thread attends them, or each part by another, last part first.
+TEST(SoftmaxCore, PartsMergeToTheSameBits) {
+  for (DType type : Types()) {
+    const World world(type, 3 * kKeyPart - 100, 40, 3);
+    const KeyValuePages sinks = world.Pages(0, 40);
+    for (const std::vector<KeySource>& sources :
+         {std::vector<KeySource>{world.Source(kUnlimited, 0)},
+          std::vector<KeySource>{{&world.pages, Band{6000, 0}}, {&sinks, Band{kUnlimited, -6001}}}}) {
+      const int64_t first = world.n - 7;
+      OwnedRows whole(type, world.n, 120), merged = whole;
+      world.Attend(sources, first, first + 5, whole);
+      SoftmaxQueries queries;
+      queries.q = world.q.rows().Slice(first, 5);
+      queries.out = merged.rows().Slice(first, 5);
+      queries.heads = 3;
+      queries.first = first;
+      int64_t parts = 0;
+      for (const KeySource& source : sources) parts += SoftmaxCore::Parts(*source.pages);
+      ASSERT_GE(parts, 3);
+      std::vector<char> results(parts * world.core.PartBytes(15));
+      Scratch scratch;
+      for (int64_t part = parts - 1; part >= 0; --part)
+        world.core.AttendPart(queries, sources, part, results.data() + part * world.core.PartBytes(15),
+                              scratch);
+      world.core.MergeParts(queries, parts, results.data(), scratch);
+      EXPECT_EQ(FirstDifference(whole, merged), -1);
+      EXPECT_GE(FirstDifference(whole, OwnedRows(type, world.n, 120)), first);
+    }
+  }
+}
+
+TEST(SoftmaxCore, ManyPartsAreTheDefinition) {
+  const World world(DType::kF32, 2 * kKeyPart + 300, 16);
+  OwnedRows out(DType::kF32, world.n, 16);
+  const int64_t first = world.n - 130;
+  world.Attend({world.Source(kUnlimited, 0)}, first, world.n, out);
+  for (int64_t i : {first, first + 1, world.n - 1}) {
+    const auto expected = world.Dense(i, 0, 0, i);
+    for (int64_t c = 0; c < 16; ++c) EXPECT_NEAR(out.At(i, c), expected[c], 1e-5);
+  }
+}
+
 // Whatever rows come along, wherever chunks end, whatever keys come later: the same bits.
 TEST(SoftmaxCore, ARowsBitsAreItsOwn) {
   const DistanceBias bias(
@@ -249,7 +291,7 @@ TEST(SoftmaxCore, AStepGivesTheRowOfTheWhole) {
     OwnedRows steps(type, 300, 128);
     for (int64_t i = 0; i < 300; ++i) {
       pages.Append(world.k.rows().Slice(i, 1), world.v.rows().Slice(i, 1));
-      world.Attend({{&pages, kUnlimited, 0}}, i, i + 1, steps);
+      world.Attend({{&pages, Band{kUnlimited, 0}}}, i, i + 1, steps);
     }
     EXPECT_LE(LargestDifference(world.Whole(world.Source(kUnlimited, 0)), steps),
               type == DType::kF32 ? 1e-5 : 1e-2);

@@ -50,6 +50,22 @@ TEST(Synthesizer, HasNoKeysOfAnotherSequence) {
   EXPECT_THAT(refusal.message(), HasSubstr("self-attention only"));
 }
 
+// Few rows of many keys attend part by part.
+TEST(Synthesizer, StepsOfManyKeysAreTheWhole) {
+  const std::string options =
+      R"({"form": "mixture", "n_max": 9000, "rank": 2, "terms": ["dot_product", "factorized_random"]})";
+  auto tensors = QueryKeyValue(16, 16, 16);
+  tensors["mix"] = {2, 2};
+  tensors["random1"] = tensors["random2"] = {2, 9000, 2};
+  const Layer layer({"synthesizer", options, Place::kDecoder, 16, 2, tensors}, Precision::kF32);
+  const Passage whole = Whole(layer, 9000);
+  Passage steps(layer, 9000);
+  const auto run = layer.attention().Start();
+  steps.Extend(*run, 0, 8980);
+  steps.ExtendBy(*run, 8980, 9000, 4);
+  EXPECT_LE(LargestDifference(whole.out(), steps.out()), 1e-5);
+}
+
 TEST(Synthesizer, RemembersValuesAlone) {
   const Layer full({"full", "{}", Place::kDecoder, 32, 1, QueryKeyValue(32, 32, 32)}, Precision::kF32);
   const Layer random({"synthesizer",

@@ -34,8 +34,8 @@ std::string Row(const AttentionExample& example) {
                 far = most == 0 ? 100000 : std::min<int64_t>(most, 100000);
   return Cat("| `", example.options, "` | ", Place(example), " | ", Name(attention.decode()), " | ",
              most == 0 ? "any" : Cat(most), " | ", Short(attention.StateBytes(near)), " | ",
-             Short(attention.StateBytes(far)), " | ", Short(attention.Cost(near) / near), " | ",
-             Short(attention.Cost(far) / far), " |\n");
+             Short(attention.StateBytes(far)), " | ", Short(attention.Cost(near, near) / near), " | ",
+             Short(attention.Cost(far, far) / far), " |\n");
 }
 
 std::string Document() {

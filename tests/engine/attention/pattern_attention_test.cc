@@ -1,8 +1,10 @@
 // `full` and `softmax` with each of their options against the definition, written out in double after the
 // papers.
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
+#include "engine/attention/pattern_attention.h"
 #include "engine/attention/t5_buckets.h"
 #include "engine/base/status.h"
 #include "gmock/gmock.h"
@@ -94,7 +96,7 @@ bool IsDotProduct(const AttentionExample& example) {
   return example.type == "full" || example.type == "softmax";
 }
 
-TEST(DotProduct, IsTheDefinitionWithEveryOption) {
+TEST(Softmax, IsTheDefinitionWithEveryOption) {
   for (const AttentionExample& example : AttentionExamples()) {
     if (!IsDotProduct(example)) continue;
     const Layer layer(example, Precision::kF32);
@@ -112,7 +114,7 @@ TEST(DotProduct, IsTheDefinitionWithEveryOption) {
   }
 }
 
-TEST(DotProduct, WithoutAWindowTheStateIsExactlyWhatIsDeclared) {
+TEST(Softmax, WithoutAWindowTheStateIsExactlyWhatIsDeclared) {
   const Layer layer(AttentionExamples()[0], Precision::kF32);
   Passage passage(layer, 300);
   const auto run = layer.attention().Start();
@@ -124,14 +126,14 @@ TEST(DotProduct, WithoutAWindowTheStateIsExactlyWhatIsDeclared) {
   }
 }
 
-TEST(DotProduct, AWindowsStateStopsGrowing) {
+TEST(Softmax, AWindowsStateStopsGrowing) {
   const AttentionExample example{"softmax", R"({"window": 130, "sinks": 4})", Place::kDecoder, 32,
                                  4,         QueryKeyValue(32, 32, 32)};
   const Layer layer(example, Precision::kF32);
   EXPECT_EQ(layer.attention().StateBytes(1000), layer.attention().StateBytes(1 << 20));
 }
 
-TEST(DotProduct, RefusesOptionsThatCannotBe) {
+TEST(Softmax, RefusesOptionsThatCannotBe) {
   const std::vector<Refusal> refusals = {
       {Place::kEncoder, R"({"window": 12})", {"layers[0].attention.window", "12", "not causal"}},
       {Place::kCross, R"({"window": 12})", {"window", "not causal"}},
@@ -164,6 +166,88 @@ TEST(DotProduct, RefusesOptionsThatCannotBe) {
   const Layer layer({"softmax", "{}", Place::kDecoder, 32, 4, QueryKeyValue(32, 32, 32)}, Precision::kF32);
   const auto weights = Weights::Of({});
   ExpectRefused(layer, WeightScope(*weights), refusals);
+}
+
+AttentionExample ThreeKeyValueHeads() {
+  return {"softmax",
+          R"({"num_key_value_heads": 3, "rope": {}})",
+          Place::kDecoder,
+          48,
+          6,
+          QueryKeyValue(48, 48, 24)};
+}
+
+// What 16 threads of any machine get: tasks are counted.
+TEST(PatternAttention, ALoneStreamGivesWorkToSixteenThreads) {
+  const Layer layer(ThreeKeyValueHeads(), Precision::kF32);
+  const auto most = [](const std::vector<AttentionStage>& stages) {
+    int64_t tasks = 0;
+    for (const AttentionStage& stage : stages) tasks = std::max(tasks, stage.tasks);
+    return tasks;
+  };
+  const auto run = layer.attention().Start();
+  EXPECT_GE(most(run->Begin({.first = 0, .count = 2048, .source_count = 2048})), 16);
+  const auto longer = layer.attention().Start();
+  longer->Begin({.source_count = 65536});
+  EXPECT_GE(most(longer->Begin({.first = 65536, .count = 1, .source_count = 1})), 16);
+  EXPECT_GE(most(longer->Begin({.first = 65537, .count = 128, .source_count = 128})), 6);
+}
+
+TEST(PatternAttention, StepsOfManyKeysAreTheWholeBitForBit) {
+  constexpr int64_t kTokens = 2 * kKeyPart + 1000;
+  for (const char* options : {R"({"num_key_value_heads": 3, "rope": {}})",
+                              R"({"num_key_value_heads": 3, "window": 6000, "sinks": 5, "alibi": true})"}) {
+    AttentionExample example = ThreeKeyValueHeads();
+    example.options = options;
+    const Layer layer(example, Precision::kF32);
+    const Passage whole = Whole(layer, kTokens);
+    Passage steps(layer, kTokens);
+    const auto run = layer.attention().Start();
+    steps.Extend(*run, 0, kTokens - 6);
+    for (int64_t begin : {kTokens - 6, kTokens - 5, kTokens - 3}) {
+      const int64_t end = begin == kTokens - 6 ? begin + 1 : begin == kTokens - 5 ? begin + 2 : kTokens;
+      steps.Extend(*run, begin, end);
+    }
+    EXPECT_EQ(FirstDifference(whole.out(), steps.out()), -1) << options;
+  }
+}
+
+TEST(PatternAttention, AFewRowsTakeInALongSourceWhole) {
+  const Layer layer({"full", "{}", Place::kCross, 32, 4, QueryKeyValue(32, 32, 32)}, Precision::kF32);
+  const Passage whole = Whole(layer, 2200);
+  Passage few(layer, 2200);
+  few.Extend(*layer.attention().Start(), 0, 3);
+  for (int64_t c = 0; c < 32; ++c) ASSERT_NEAR(few.out().At(2, c), whole.out().At(2, c), 1e-5) << c;
+}
+
+TEST(TrackSet, CountsThePlacesOfItsPositions) {
+  const auto held = [](const TrackSet& set, int64_t track, int64_t position) {
+    if (!set.listed.empty()) return std::ranges::count(set.listed, position) > 0;
+    if (position >= set.limit) return false;
+    const int64_t residue = position % set.period;
+    return set.apart ? residue == track : residue >= set.begin && residue < set.end;
+  };
+  TrackSet residues{.period = 5, .begin = 0, .end = 5, .apart = true},
+      summaries{.period = 7, .begin = 4, .end = 7}, first{.limit = 12}, some,
+      single{.period = 3, .begin = 1, .end = 2, .limit = 20};
+  some.listed = {2, 3, 17, 40};
+  for (const TrackSet& set : {TrackSet{}, residues, summaries, first, some, single}) {
+    for (int64_t track = 0; track < set.tracks(); ++track) {
+      int64_t places = 0;
+      for (int64_t position = 0; position < 60; ++position) {
+        ASSERT_EQ(set.Places(track, position), places) << position;
+        if (!set.apart) {
+          const Range run = set.Run(position);
+          int64_t next = position;
+          while (next < 60 && !held(set, track, next)) ++next;
+          ASSERT_EQ(std::min<int64_t>(run.begin, 60), next) << position;
+          for (int64_t p = run.begin; p < std::min<int64_t>(run.end, 60); ++p)
+            ASSERT_TRUE(held(set, track, p));
+        }
+        if (held(set, track, position)) ++places;
+      }
+    }
+  }
 }
 
 // The floor's real number, where it is not near a whole one.

@@ -1,0 +1,517 @@
+#include "engine/attention/pattern_attention.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <utility>
+
+#include "absl/log/check.h"
+#include "engine/base/status.h"
+
+namespace heed {
+namespace {
+
+constexpr int64_t kPage = KeyValuePages::kPage;
+constexpr int64_t kMostTokens = int64_t{1} << 40;
+// Rows, counted by heads, whose parts of long key ranges are tasks of their own.
+constexpr int64_t kFewRows = 16;
+// Rows that one task takes in: whole pages of a track of all positions.
+constexpr int64_t kTakenRows = 8 * kPage;
+// What a number costs that is only moved, in the time of a product's multiply-adds.
+constexpr double kMoved = 8;
+
+int64_t Quotient(int64_t n, int64_t unit) { return (n + unit - 1) / unit; }
+
+}  // namespace
+
+// ---------------------------------------------------------------------------------------------- who sees
+// whom
+
+int64_t TrackSet::Places(int64_t track, int64_t positions) const {
+  if (!listed.empty()) return std::ranges::lower_bound(listed, positions) - listed.begin();
+  if (apart) return positions <= track ? 0 : Quotient(positions - track, period);
+  positions = std::min(positions, limit);
+  return positions / period * (end - begin) + std::clamp<int64_t>(positions % period - begin, 0, end - begin);
+}
+
+Range TrackSet::Run(int64_t position) const {
+  if (!listed.empty()) {
+    const auto next = std::ranges::lower_bound(listed, position);
+    return next == listed.end() ? Range{kUnlimited, kUnlimited} : Range{*next, *next + 1};
+  }
+  if (all()) return position < limit ? Range{position, limit} : Range{kUnlimited, kUnlimited};
+  const int64_t base = (position + period - end) / period * period;  // of the first period not yet over
+  const int64_t first = std::max(position, base + begin);
+  return first < limit ? Range{first, std::min(base + end, limit)} : Range{kUnlimited, kUnlimited};
+}
+
+int64_t Pattern::row_period() const {
+  int64_t period = 1;
+  for (const TrackSet& set : sets_) {
+    if (set.apart) period = set.period;
+  }
+  return period;
+}
+
+int64_t Pattern::KeptFrom(int, int64_t) const { return 0; }
+
+int64_t Pattern::MostKept(int, int64_t places) const { return places; }
+
+BandPattern::BandPattern(Band band, int64_t dilation) : band_(band) {
+  sets_[0].period = sets_[0].end = dilation;
+  sets_[0].apart = dilation > 1;
+}
+
+Range BandPattern::Sees(int, int64_t position) const { return band_(position / sets_[0].period); }
+
+// Nothing comes after the rows of an encoder.
+int64_t BandPattern::KeptFrom(int, int64_t places) const {
+  return band_.left == kUnlimited || band_.right > 0 ? 0 : WindowBegin(band_.left + 1, places);
+}
+
+int64_t BandPattern::MostKept(int, int64_t places) const {
+  return band_.left == kUnlimited || band_.right > 0 ? places : WindowKeeps(band_.left + 1, places);
+}
+
+// Of a track, the rows that still look over its beginning or end see less.
+double BandPattern::Pairs(int64_t rows, int64_t tokens) const {
+  const auto dilation = static_cast<double>(sets_[0].period);
+  const auto until = [&](int64_t n) {
+    const double places = static_cast<double>(n) / dilation;
+    const double left = std::min(places, static_cast<double>(band_.left)),
+                 right = std::min(places, static_cast<double>(band_.right));
+    return dilation * (places * (1 + left + right) - (left * (left + 1) + right * (right + 1)) / 2);
+  };
+  if (band_.left == kUnlimited && band_.right == kUnlimited)
+    return static_cast<double>(rows) * static_cast<double>(tokens);
+  return until(tokens) - until(tokens - rows);
+}
+
+BlockPattern::BlockPattern(const Blocks& blocks) : blocks_(blocks) {
+  sets_[0].period = sets_[0].end = blocks.step;
+  sets_[0].apart = blocks.step > 1;
+}
+
+Range BlockPattern::Sees(int, int64_t position) const {
+  const int64_t place = position / blocks_.step, begin = place / blocks_.block * blocks_.block;
+  return {begin - blocks_.before, blocks_.causal ? place + 1 : begin + blocks_.block};
+}
+
+int64_t BlockPattern::KeptFrom(int, int64_t places) const {
+  return blocks_.causal ? std::max<int64_t>(0, places / blocks_.block * blocks_.block - blocks_.before) : 0;
+}
+
+// So many neighbours lie in their number, rounded up to pages, and one page more; in one page where blocks
+// divide pages.
+int64_t BlockPattern::MostKept(int, int64_t places) const {
+  const int64_t seen = blocks_.block + blocks_.before;
+  if (!blocks_.causal) return places;
+  if (blocks_.before == 0 && kPage % blocks_.block == 0) return std::min(places, kPage);
+  return std::min(places, Quotient(seen - 1, kPage) * kPage + kPage);
+}
+
+double BlockPattern::PairsOfTrack(int64_t places) const {
+  const int64_t block = blocks_.block, before = blocks_.before, whole = places / block, rest = places % block;
+  const auto own = [&](int64_t n) {
+    return static_cast<double>(n) * static_cast<double>(blocks_.causal ? n + 1 : 2 * n) / 2;
+  };
+  const int64_t near = std::min(whole, before / block + 1);  // blocks with fewer than `before` places before
+  const double earlier = static_cast<double>(near * (near - 1) / 2 * block) +
+                         static_cast<double>(whole - near) * static_cast<double>(before);
+  return static_cast<double>(whole) * own(block) + static_cast<double>(block) * earlier + own(rest) +
+         static_cast<double>(rest * std::min(before, whole * block));
+}
+
+double BlockPattern::AllPairs(int64_t tokens) const {
+  const int64_t longer = tokens % blocks_.step;
+  return static_cast<double>(longer) * PairsOfTrack(tokens / blocks_.step + 1) +
+         static_cast<double>(blocks_.step - longer) * PairsOfTrack(tokens / blocks_.step);
+}
+
+double BlockPattern::Pairs(int64_t rows, int64_t tokens) const {
+  if (!blocks_.causal) return AllPairs(tokens) * static_cast<double>(rows) / static_cast<double>(tokens);
+  return AllPairs(tokens) - AllPairs(tokens - rows);
+}
+
+// ----------------------------------------------------------------------------------------------- what is
+// shared
+
+PatternAttention::PatternAttention(const AttentionSetting& setting, PatternOptions options,
+                                   std::vector<Product> products, int64_t max_tokens)
+    : options_(std::move(options)),
+      core_(ActivationType(setting.precision), options_.head_dim, options_.scale) {
+  CHECK(options_.heads % options_.key_value_heads == 0 && options_.head_dim > 0 && options_.scale > 0);
+  products_ = std::move(products);
+  max_tokens_ = max_tokens;
+  for (const KeyValuePages& pages : options_.constant)
+    constant_bytes_ += KeyValuePages::Bytes(pages.type(), pages.head_dim(), 0, pages.end());
+  out_width_ = options_.heads * options_.head_dim;
+  decode_ = setting.causal || setting.cross ? DecodeClass::kExact : DecodeClass::kNone;
+  for (const auto& pattern : options_.patterns) {
+    for (int set = 0; set < std::ssize(pattern->sets()); ++set)
+      forgets_ = forgets_ || pattern->KeptFrom(set, kMostTokens) > 0;
+  }
+}
+
+std::unique_ptr<AttentionRun> PatternAttention::Start() const { return std::make_unique<PatternRun>(*this); }
+
+void PatternAttention::Prepare(const AttentionRows&, const Tile&, SoftmaxQueries&, std::vector<KeySource>&,
+                               std::vector<std::unique_ptr<ScoreBias>>&, Scratch&) const {}
+
+// Of the tracks of a set that are apart, tokens % period have one place more than the others.
+int64_t PatternAttention::StateBytes(int64_t tokens) const {
+  const auto bytes = [&](int64_t places) {
+    return KeyValuePages::Bytes(core_.type(), options_.head_dim, 0, places, options_.k >= 0);
+  };
+  int64_t sum = sizeof(int64_t) + PartsBytes(tokens);
+  for (int head = 0; head < options_.key_value_heads; ++head) {
+    const Pattern& pattern = this->pattern(head);
+    for (size_t s = 0; s < pattern.sets().size(); ++s) {
+      const TrackSet& set = pattern.sets()[s];
+      const int64_t longer = tokens % set.tracks(), most = set.Places(0, tokens),
+                    least = set.Places(set.tracks() - 1, tokens);
+      sum += longer * bytes(pattern.MostKept(static_cast<int>(s), most)) +
+             (set.tracks() - longer) * bytes(pattern.MostKept(static_cast<int>(s), least));
+    }
+  }
+  return sum;
+}
+
+int64_t PatternAttention::PartsBytes(int64_t tokens) const {
+  int64_t sum = 0;
+  for (int head = 0; head < options_.key_value_heads; ++head) {
+    const Pattern& pattern = this->pattern(head);
+    int64_t parts = options_.constant.empty() ? 0 : SoftmaxCore::Parts(options_.constant[head]);
+    for (size_t s = 0; s < pattern.sets().size(); ++s) {
+      const int64_t kept = pattern.MostKept(static_cast<int>(s), pattern.sets()[s].Places(0, tokens));
+      parts += Quotient(kept, kKeyPart) + (kept > kKeyPart ? 1 : 0);
+    }
+    if (parts > std::ssize(pattern.sets())) sum += parts * core_.PartBytes(kFewRows);
+  }
+  return sum;
+}
+
+double PatternAttention::Cost(int64_t rows, int64_t tokens) const {
+  double pairs = 0;
+  for (int head = 0; head < options_.key_value_heads; ++head) {
+    const int64_t constant = options_.constant.empty() ? 0 : options_.constant[head].end();
+    pairs += pattern(head).Pairs(rows, tokens) + static_cast<double>(rows * constant);
+  }
+  return pairs * group() * PairCost();
+}
+
+int64_t PatternAttention::ScratchBytes() const {
+  const int64_t turned = kPage * options_.head_dim * SizeOf(core_.type()),
+                positions = kPage * static_cast<int64_t>(sizeof(int64_t));
+  return std::max(Scratch::Piece(turned) + Scratch::Piece(positions), core_.ScratchBytes());
+}
+
+absl::StatusOr<std::vector<Product>> LoadQueriesKeysValues(const AttentionSetting& setting,
+                                                           const PatternOptions& options,
+                                                           const WeightScope& scope) {
+  const int64_t key_width = options.key_value_heads * options.head_dim;
+  ASSIGN_OR_RETURN(Product q, LoadProduct(scope, "q", options.heads * options.head_dim, setting.width));
+  ASSIGN_OR_RETURN(Product k, LoadProduct(scope, "k", key_width, setting.width));
+  ASSIGN_OR_RETURN(Product v, LoadProduct(scope, "v", key_width, setting.width));
+  k.of_source = v.of_source = setting.cross;
+  return std::vector<Product>{q, k, v};
+}
+
+absl::StatusOr<std::unique_ptr<Attention>> NewSelfAttention(
+    const AttentionSetting& setting, JsonFields& fields, const WeightScope& scope,
+    std::vector<std::shared_ptr<const Pattern>> patterns, int64_t max_tokens) {
+  PatternOptions options;
+  options.heads = options.key_value_heads = setting.num_heads;
+  options.head_dim = HeadDim(setting, fields);
+  RETURN_IF_ERROR(fields.Finish());
+  options.scale = 1 / std::sqrt(static_cast<double>(options.head_dim));
+  options.patterns = std::move(patterns);
+  ASSIGN_OR_RETURN(std::vector<Product> products, LoadQueriesKeysValues(setting, options, scope));
+  return std::make_unique<PatternAttention>(setting, std::move(options), std::move(products), max_tokens);
+}
+
+// ------------------------------------------------------------------------------------------ one sequence
+
+PatternRun::PatternRun(const PatternAttention& attention) : attention_(&attention) {
+  const KeyValuePages empty(attention.core().type(), options().head_dim, options().k >= 0);
+  for (int head = 0; head < options().key_value_heads; ++head) {
+    auto& sets = heads_.emplace_back();
+    for (const TrackSet& set : attention.pattern(head).sets()) sets.emplace_back(set.tracks(), empty);
+  }
+}
+
+PatternRun::PatternRun(const PatternRun& other)
+    : attention_(other.attention_), heads_(other.heads_), tokens_(other.tokens_) {}
+
+std::vector<AttentionStage> PatternRun::Begin(const AttentionRows& rows) {
+  const int heads = options().key_value_heads;
+  const int64_t taken = rows.source_count;
+  from_ = tokens_;
+  Grow(taken);
+  tokens_ += taken;
+  taken_cuts_ = taken == 0 ? 0 : Quotient(from_ % kTakenRows + taken, kTakenRows);
+  parts_ = CountParts(rows);
+  const int64_t tiles = CutTiles(rows);
+  stages_.clear();
+  std::vector<AttentionStage> stages;
+  if (rows.count > 0 && std::max(rows.count * attention_->group(), taken) <= kFewRows && parts_ == 0) {
+    const auto costlier = [](const Cut& a, const Cut& b) { return a.row_cost < b.row_cost; };
+    const double cost = std::ranges::max_element(cuts_, costlier)->row_cost;
+    Add(Stage::kStep, heads, cost * static_cast<double>(rows.count), stages);
+    return stages;
+  }
+  const double moved = kMoved * static_cast<double>(std::min(taken, kTakenRows) * options().head_dim);
+  if (taken > 0) Add(Stage::kTake, heads * taken_cuts_, moved, stages);
+  if (rows.count > 0) AddAttending(rows, tiles, stages);
+  if (taken > 0 && attention_->forgets()) Add(Stage::kForget, 1, 0, stages);
+  return stages;
+}
+
+void PatternRun::Add(Stage stage, int64_t tasks, double cost, std::vector<AttentionStage>& stages) {
+  stages_.push_back(stage);
+  stages.push_back({tasks, cost});
+}
+
+void PatternRun::AddAttending(const AttentionRows& rows, int64_t tiles, std::vector<AttentionStage>& stages) {
+  const SoftmaxCore& core = attention_->core();
+  double of_tile = 0, of_row = 0;
+  for (const Cut& cut : cuts_) {
+    of_tile = std::max(of_tile, cut.row_cost * static_cast<double>(cut.tile_rows));
+    of_row = std::max(of_row, cut.row_cost);
+  }
+  if (parts_ == 0) return Add(Stage::kAttend, tiles, of_tile, stages);
+  const int64_t results = options().key_value_heads * parts_;
+  const int64_t bytes = results * core.PartBytes(kFewRows);
+  if (static_cast<int64_t>(part_results_.size()) < bytes) part_results_ = Buffer::Lasting(bytes);
+  part_bytes_ = core.PartBytes(rows.count * attention_->group());
+  Add(Stage::kParts, results, of_row * static_cast<double>(rows.count) / static_cast<double>(parts_), stages);
+  Add(Stage::kMerge, options().key_value_heads, kMoved * static_cast<double>(parts_ * part_bytes_), stages);
+}
+
+// f(set, its number, track, the track's pages) for all tracks that get any of the rows.
+template <typename F>
+void PatternRun::ForTracks(int head, int64_t rows, F f) {
+  for (int s = 0; s < std::ssize(heads_[head]); ++s) {
+    const TrackSet& set = attention_->pattern(head).sets()[s];
+    for (int64_t i = 0; i < std::min(rows, set.tracks()); ++i) {
+      const int64_t track = (from_ + i) % set.tracks();
+      f(set, s, track, heads_[head][s][track]);
+    }
+  }
+}
+
+void PatternRun::Grow(int64_t rows) {
+  for (int head = 0; head < options().key_value_heads; ++head) {
+    ForTracks(head, rows, [&](const TrackSet& set, int, int64_t track, KeyValuePages& pages) {
+      pages.Grow(set.Places(track, from_ + rows) - pages.end());
+    });
+  }
+}
+
+void PatternRun::Forget(int head, int64_t rows) {
+  ForTracks(head, rows, [&](const TrackSet&, int set, int64_t, KeyValuePages& pages) {
+    pages.DropBefore(attention_->pattern(head).KeptFrom(set, pages.end()));
+  });
+}
+
+// As many rows to a tile as the core takes; fewer where a narrow band would be read in vain, or where keys
+// are so many that the task would be long.
+int64_t PatternRun::CutTiles(const AttentionRows& rows) {
+  const int group = attention_->group();
+  int64_t tiles = 0;
+  cuts_.clear();
+  for (int head = 0; head < options().key_value_heads && rows.count > 0; ++head) {
+    const Pattern& pattern = attention_->pattern(head);
+    const double seen = pattern.Pairs(1, tokens_);
+    const bool narrow = seen < 8 * SoftmaxCore::kTile && seen < static_cast<double>(tokens_);
+    const int64_t most = std::max(1, (narrow ? SoftmaxCore::kTile / 2 : SoftmaxCore::kTile) / group);
+    Cut cut{.first_tile = tiles, .period = pattern.row_period()};
+    const double constant =
+        options().constant.empty() ? 0 : static_cast<double>(options().constant[head].end());
+    cut.row_cost = std::max(seen + constant, 1.0) * group * attention_->PairCost();
+    cut.tile_rows = std::clamp(static_cast<int64_t>(kTaskCost / cut.row_cost), int64_t{1}, most);
+    cut.tiles = Quotient(Quotient(rows.count, cut.period), cut.tile_rows);
+    tiles += std::min(rows.count, cut.period) * cut.tiles;
+    cuts_.push_back(cut);
+  }
+  return tiles;
+}
+
+// The pages of a set that the row at a position reads.
+const KeyValuePages& PatternRun::Pages(int head, int set, int64_t position) const {
+  const Tracks& tracks = heads_[head][set];
+  return tracks[position % std::ssize(tracks)];
+}
+
+// 0 where the rows are many, or all their keys are one part.
+int64_t PatternRun::CountParts(const AttentionRows& rows) const {
+  const PatternOptions& o = options();
+  int64_t most = 0;
+  bool cut = false;
+  for (int head = 0; head < options().key_value_heads; ++head) {
+    const int64_t period = attention_->pattern(head).row_period();
+    if (rows.count * attention_->group() > kFewRows || (period > 1 && rows.count > 1)) return 0;
+    int64_t sum = 0;
+    for (int set = 0; set < std::ssize(heads_[head]); ++set) {
+      const int64_t parts = SoftmaxCore::Parts(Pages(head, set, rows.first));
+      cut = cut || parts > 1;
+      sum += parts;
+    }
+    most = std::max(most, sum + (o.constant.empty() ? 0 : SoftmaxCore::Parts(o.constant[head])));
+  }
+  return cut && rows.count > 0 ? most : 0;
+}
+
+void PatternRun::Do(const AttentionRows& rows, int stage, int64_t task, Scratch& scratch) {
+  const int heads = options().key_value_heads;
+  switch (const Stage kind = stages_[stage]) {
+    case Stage::kStep:
+      return Step(rows, static_cast<int>(task), scratch);
+    case Stage::kTake:
+      return Take(rows, static_cast<int>(task / taken_cuts_), task % taken_cuts_, scratch);
+    case Stage::kAttend:
+      return Attend(rows, TileAt(rows, task), kind, 0, scratch);
+    case Stage::kParts: {
+      const int head = static_cast<int>(task / parts_);
+      return Attend(rows, {.head = head, .count = rows.count}, kind, task % parts_, scratch);
+    }
+    case Stage::kMerge:
+      return Attend(rows, {.head = static_cast<int>(task), .count = rows.count}, kind, 0, scratch);
+    case Stage::kForget:
+      for (int head = 0; head < heads; ++head) Forget(head, rows.source_count);
+  }
+}
+
+void PatternRun::Step(const AttentionRows& rows, int head, Scratch& scratch) {
+  for (int64_t cut = 0; cut < taken_cuts_; ++cut) Take(rows, head, cut, scratch);
+  const int64_t period = cuts_[head].period;
+  for (int64_t group = 0; group < std::min(rows.count, period); ++group) {
+    const ScratchFrame frame(scratch);
+    Attend(rows, {head, group, period, Quotient(rows.count - group, period)}, Stage::kAttend, 0, scratch);
+  }
+  if (rows.source_count > 0) Forget(head, rows.source_count);
+}
+
+PatternRun::Tile PatternRun::TileAt(const AttentionRows& rows, int64_t task) const {
+  int head = 0;
+  while (head + 1 < std::ssize(cuts_) && cuts_[head + 1].first_tile <= task) ++head;
+  const Cut& cut = cuts_[head];
+  const int64_t group = (task - cut.first_tile) / cut.tiles, tile = (task - cut.first_tile) % cut.tiles;
+  const int64_t first = tile * cut.tile_rows, of_group = Quotient(rows.count - group, cut.period);
+  const int64_t count = std::clamp<int64_t>(of_group - first, 0, cut.tile_rows);
+  return {head, group + first * cut.period, cut.period, count};
+}
+
+// ------------------------------------------------------------------------------------------- taking rows
+// in
+
+void PatternRun::Take(const AttentionRows& rows, int head, int64_t cut, Scratch& scratch) {
+  for (int set = 0; set < std::ssize(heads_[head]); ++set) TakeSet(rows, head, set, cut, scratch);
+}
+
+// No two cuts write the same page: a track of all positions is cut at whole pages, others are one cut's.
+void PatternRun::TakeSet(const AttentionRows& rows, int head, int number, int64_t cut, Scratch& scratch) {
+  const TrackSet& set = attention_->pattern(head).sets()[number];
+  Tracks& tracks = heads_[head][number];
+  const auto write = [&](int64_t track, int64_t position, int64_t step, int64_t count) {
+    Write(tracks[track], set.Places(track, position), rows, {head, position - from_, step, count}, scratch);
+  };
+  if (set.apart) {
+    for (int64_t i = cut; i < std::min(rows.source_count, set.period); i += taken_cuts_)
+      write((from_ + i) % set.period, from_ + i, set.period, Quotient(rows.source_count - i, set.period));
+    return;
+  }
+  if (!set.all() && cut > 0) return;
+  const int64_t grid = from_ / kTakenRows * kTakenRows + cut * kTakenRows;
+  const int64_t begin = std::max(from_, grid), end = tokens_;
+  const int64_t last = set.all() ? std::min(end, grid + kTakenRows) : end;
+  for (Range run = set.Run(begin); run.begin < std::min(run.end, last); run = set.Run(run.end))
+    write(0, run.begin, 1, std::min(run.end, last) - run.begin);
+}
+
+// A page's worth at a time: keys are turned on the way, while they are hot.
+void PatternRun::Write(KeyValuePages& pages, int64_t place, const AttentionRows& rows, const Tile& run,
+                       Scratch& scratch) {
+  const PatternOptions& o = options();
+  const auto of_run = [&](int product) {
+    const Rows all = rows.products[product].Cols(run.head * o.head_dim, o.head_dim);
+    return Rows{all.dtype, all.at(run.row), run.count, all.cols, all.stride * run.step};
+  };
+  const Rows values = of_run(o.v), keys = o.k >= 0 ? of_run(o.k) : values;
+  if (!o.rotary) return pages.Write(place, keys, values);
+  const ScratchFrame frame(scratch);
+  const Rows turned{keys.dtype, scratch.Take<char>(kPage * o.head_dim * SizeOf(keys.dtype)), kPage,
+                    o.head_dim, o.head_dim};
+  int64_t* positions = scratch.Take<int64_t>(kPage);
+  for (int64_t row = 0; row < run.count; row += kPage) {
+    const int64_t count = std::min(kPage, run.count - row);
+    const Rows k = turned.Slice(0, count);
+    Convert(keys.Slice(row, count), k);
+    for (int64_t i = 0; i < count; ++i) positions[i] = from_ + run.row + (row + i) * run.step;
+    o.rotary->Apply(k, 1, {positions, static_cast<size_t>(count)});
+    pages.Write(place + row, k, values.Slice(row, count));
+  }
+}
+
+// --------------------------------------------------------------------------------------------------
+// attending
+
+void PatternRun::Attend(const AttentionRows& rows, const Tile& tile, Stage stage, int64_t part,
+                        Scratch& scratch) {
+  if (tile.count == 0) return;
+  const PatternOptions& o = options();
+  const int group = attention_->group();
+  const auto of_tile = [&](const Rows& all) {
+    const Rows head = all.Cols(tile.head * group * o.head_dim, group * o.head_dim);
+    return Rows{head.dtype, head.at(tile.row), tile.count, head.cols, head.stride * tile.step};
+  };
+  SoftmaxQueries queries;
+  queries.q =
+      o.q >= 0 ? of_tile(rows.products[o.q]) : Rows{attention_->core().type(), nullptr, tile.count, 0, 0};
+  queries.out = of_tile(rows.out);
+  queries.heads = group;
+  queries.first_head = tile.head * group;
+  queries.first = rows.first + tile.row;
+  queries.step = tile.step;
+  queries.rotary = o.rotary ? &*o.rotary : nullptr;
+
+  const Pattern& pattern = attention_->pattern(tile.head);
+  std::vector<KeySource> sources;
+  for (int set = 0; set < std::ssize(pattern.sets()); ++set) {
+    sources.push_back({.pages = &Pages(tile.head, set, queries.first),
+                       .sees = [&pattern, set](int64_t position) { return pattern.Sees(set, position); },
+                       .last_place = pattern.sets()[set].last_place,
+                       .bias = o.bias ? &*o.bias : nullptr});
+  }
+  if (!o.constant.empty()) sources.push_back({.pages = &o.constant[tile.head]});
+  std::vector<std::unique_ptr<ScoreBias>> biases;
+  attention_->Prepare(rows, tile, queries, sources, biases, scratch);
+  const SoftmaxCore& core = attention_->core();
+  char* results = part_results_.as<char>() + tile.head * parts_ * part_bytes_;
+  if (stage == Stage::kParts) {
+    core.AttendPart(queries, sources, part, results + part * part_bytes_, scratch);
+  } else if (stage == Stage::kMerge) {
+    core.MergeParts(queries, parts_, results, scratch);
+  } else {
+    core.Attend(queries, sources, scratch);
+  }
+}
+
+// -------------------------------------------------------------------------------------------------------
+// state
+
+void PatternRun::Archive(StateArchive& archive) {
+  archive.Number(tokens_, 0, kMostTokens);
+  if (archive.measuring()) archive.Bytes(part_results_, static_cast<int64_t>(part_results_.size()));
+  for (int head = 0; head < options().key_value_heads; ++head) {
+    const Pattern& pattern = attention_->pattern(head);
+    for (int s = 0; s < std::ssize(heads_[head]); ++s) {
+      for (int64_t track = 0; track < std::ssize(heads_[head][s]); ++track) {
+        const int64_t places = pattern.sets()[s].Places(track, tokens_);
+        heads_[head][s][track].Archive(archive, pattern.KeptFrom(s, places) / kPage * kPage, places);
+      }
+    }
+  }
+}
+
+}  // namespace heed

@@ -1,0 +1,225 @@
+// Softmax attention in which positions alone decide who sees whom: the classical one, windows, blocks,
+// strides, axes. A variant says what a head keeps and what a row sees of it (Pattern); all else is here:
+// taking rows in, attending, forgetting, saving, copies, and the cut of all that into tasks.
+//
+// A key-value head keeps keys and values in tracks: pages that hold some of the positions, side by side in
+// their order. What is far apart in the text but seen together (a stride, a column) lies together in a track,
+// and is read as fast as a window is. Rows of one residue modulo Pattern::row_period read the same tracks.
+#ifndef HEED_ENGINE_ATTENTION_PATTERN_ATTENTION_H_
+#define HEED_ENGINE_ATTENTION_PATTERN_ATTENTION_H_
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "engine/attention/attention.h"
+#include "engine/attention/distance_bias.h"
+#include "engine/attention/key_value_pages.h"
+#include "engine/attention/softmax_core.h"
+#include "engine/ops/rows.h"
+
+namespace heed {
+
+// Which positions are kept: of every `period` those from `begin` up to `end`, below `limit`; or those listed.
+struct TrackSet {
+  int64_t period = 1, begin = 0, end = 1;
+  int64_t limit = kUnlimited;
+  std::vector<int64_t> listed;      // ascending; empty: as above
+  bool apart = false;               // each residue modulo `period` in a track of its own
+  int64_t last_place = kUnlimited;  // rotation and bias see a row no farther than here
+
+  int64_t tracks() const { return apart ? period : 1; }
+  // Of a track: how many of the first `positions` it holds. The place of a position that it holds is how many
+  // it holds before.
+  int64_t Places(int64_t track, int64_t positions) const;
+  // The first run of positions that it holds from `position` on, if it is not apart; beyond all if none.
+  Range Run(int64_t position) const;
+  bool all() const { return listed.empty() && !apart && end - begin == period; }
+};
+
+// What the heads of a pattern keep and see. Const and thread-safe.
+class Pattern {
+ public:
+  virtual ~Pattern() = default;
+  const std::vector<TrackSet>& sets() const { return sets_; }
+  // The period of all sets that are apart, 1 if there are none.
+  int64_t row_period() const;
+  // The places that the row at a position sees, in the set's track or, where they are apart, in the track of
+  // the row's own residue. A key that two sets hold is seen in one of them. What has not come yet may be in
+  // it.
+  virtual Range Sees(int set, int64_t position) const = 0;
+  // Of a track that has so many places, the first that later rows may see; and the most that are held for
+  // them, in pages, at any time till then.
+  virtual int64_t KeptFrom(int set, int64_t places) const;
+  virtual int64_t MostKept(int set, int64_t places) const;
+  // How many keys the last `rows` of a sequence of `tokens` see, all rows together; a full square where no
+  // row is causal.
+  virtual double Pairs(int64_t rows, int64_t tokens) const = 0;
+
+ protected:
+  std::vector<TrackSet> sets_ = {{}};
+};
+
+// Every key, or in a decoder those up to the row itself; in a window the newest `left + 1` and as many as
+// `right` after it.
+class BandPattern : public Pattern {
+ public:
+  explicit BandPattern(Band band, int64_t dilation = 1);
+  Range Sees(int set, int64_t position) const override;
+  int64_t KeptFrom(int set, int64_t places) const override;
+  int64_t MostKept(int set, int64_t places) const override;
+  double Pairs(int64_t rows, int64_t tokens) const override;
+
+ protected:
+  Band band_;  // of places
+};
+
+// Blocks of so many places that do not overlap: a row sees its own, in a decoder up to itself, and so many
+// places before its block. Places are positions, or, with a step, those of one residue.
+class BlockPattern : public Pattern {
+ public:
+  struct Blocks {
+    int64_t block = 1;
+    int64_t before = 0;
+    bool causal = false;
+    int64_t step = 1;
+  };
+  explicit BlockPattern(const Blocks& blocks);
+  Range Sees(int set, int64_t position) const override;
+  int64_t KeptFrom(int set, int64_t places) const override;
+  int64_t MostKept(int set, int64_t places) const override;
+  double Pairs(int64_t rows, int64_t tokens) const override;
+
+ private:
+  double PairsOfTrack(int64_t places) const;
+  double AllPairs(int64_t tokens) const;
+  Blocks blocks_;
+};
+
+struct PatternOptions {
+  int heads = 1;
+  int key_value_heads = 1;  // query head h reads key-value head h / (heads / key_value_heads)
+  int64_t head_dim = 0;
+  double scale = 1;  // scores = scale * q.k
+  std::optional<Rotary> rotary;
+  std::optional<DistanceBias> bias;
+  // One for all key-value heads, or one for each.
+  std::vector<std::shared_ptr<const Pattern>> patterns;
+  // Keys and values that every row sees beside those of its sequence, of each key-value head; or none.
+  std::vector<KeyValuePages> constant;
+  // The products that give queries, keys and values; -1: there are none, and scores are the bias alone.
+  int q = 0, k = 1, v = 2;
+};
+
+class PatternAttention : public Attention {
+ public:
+  PatternAttention(const AttentionSetting& setting, PatternOptions options, std::vector<Product> products,
+                   int64_t max_tokens = 0);
+
+  std::unique_ptr<AttentionRun> Start() const override;
+  int64_t StateBytes(int64_t tokens) const override;
+  double Cost(int64_t rows, int64_t tokens) const override;
+  int64_t ScratchBytes() const override;
+  // Multiply-adds of one query head's row with one key, the value included. What tasks are cut by.
+  virtual double PairCost() const { return 2 * static_cast<double>(options_.head_dim); }
+
+  // The rows of one task.
+  struct Tile {
+    int head = 0;      // a key-value head
+    int64_t row = 0;   // its first among AttentionRows
+    int64_t step = 1;  // from a row to the next one
+    int64_t count = 0;
+  };
+  // For variants that do more to the scores than a table can: changes what a tile's queries or sources are
+  // before they attend, with memory that lives as long as the task (or is kept in `biases`).
+  virtual void Prepare(const AttentionRows& rows, const Tile& tile, SoftmaxQueries& queries,
+                       std::vector<KeySource>& sources, std::vector<std::unique_ptr<ScoreBias>>& biases,
+                       Scratch& scratch) const;
+
+  const PatternOptions& options() const { return options_; }
+  const SoftmaxCore& core() const { return core_; }
+  const Pattern& pattern(int head) const {
+    return *options_.patterns[options_.patterns.size() == 1 ? 0 : head];
+  }
+  int group() const { return options_.heads / options_.key_value_heads; }
+  int64_t PartsBytes(int64_t tokens) const;  // of the parts of few rows that see many keys
+  bool forgets() const { return forgets_; }  // any head, any set
+
+ private:
+  PatternOptions options_;
+  SoftmaxCore core_;
+  bool forgets_ = false;
+};
+
+// Tensors: {q,k,v}.weight and, each where present, .bias; k and v of as many rows as there are key-value
+// heads.
+absl::StatusOr<std::vector<Product>> LoadQueriesKeysValues(const AttentionSetting& setting,
+                                                           const PatternOptions& options,
+                                                           const WeightScope& scope);
+
+// For variants that are a pattern and no more: softmax(Q K' / sqrt(head_dim)) V, all options read. Patterns:
+// one for all heads, or one for each. `max_tokens`: 0 for no limit of its own.
+inline constexpr int64_t kMostSpan = int64_t{1} << 30;  // of a window, a block, a stride
+absl::StatusOr<std::unique_ptr<Attention>> NewSelfAttention(
+    const AttentionSetting& setting, JsonFields& fields, const WeightScope& scope,
+    std::vector<std::shared_ptr<const Pattern>> patterns, int64_t max_tokens = 0);
+
+// A variant that adds stages of its own derives from it.
+class PatternRun : public AttentionRun {
+ public:
+  explicit PatternRun(const PatternAttention& attention);
+  PatternRun(const PatternRun& other);
+  std::vector<AttentionStage> Begin(const AttentionRows& rows) override;
+  void Do(const AttentionRows& rows, int stage, int64_t task, Scratch& scratch) override;
+  std::unique_ptr<AttentionRun> Clone() const override { return std::make_unique<PatternRun>(*this); }
+  void Archive(StateArchive& archive) override;
+  int64_t tokens() const override { return tokens_; }
+
+ private:
+  using Tile = PatternAttention::Tile;
+  using Tracks = std::vector<KeyValuePages>;  // of a set
+  // kStep: all at once, for rows that are not worth several stages.
+  enum class Stage { kStep, kTake, kAttend, kParts, kMerge, kForget };
+  // How one head's rows at hand are cut.
+  struct Cut {
+    int64_t first_tile = 0;  // among those of all heads
+    int64_t period = 1;      // rows of one residue are a group
+    int64_t tile_rows = 1;   // of one group
+    int64_t tiles = 1;       // of one group, at most
+    double row_cost = 0;     // multiply-adds
+  };
+
+  const PatternOptions& options() const { return attention_->options(); }
+  template <typename F>
+  void ForTracks(int head, int64_t rows, F f);
+  void Grow(int64_t rows);
+  int64_t CutTiles(const AttentionRows& rows);
+  int64_t CountParts(const AttentionRows& rows) const;
+  const KeyValuePages& Pages(int head, int set, int64_t position) const;
+  void Add(Stage stage, int64_t tasks, double cost, std::vector<AttentionStage>& stages);
+  void AddAttending(const AttentionRows& rows, int64_t tiles, std::vector<AttentionStage>& stages);
+  void Step(const AttentionRows& rows, int head, Scratch& scratch);
+  void Take(const AttentionRows& rows, int head, int64_t cut, Scratch& scratch);
+  void TakeSet(const AttentionRows& rows, int head, int set, int64_t cut, Scratch& scratch);
+  void Write(KeyValuePages& pages, int64_t place, const AttentionRows& rows, const Tile& run,
+             Scratch& scratch);
+  Tile TileAt(const AttentionRows& rows, int64_t task) const;
+  void Attend(const AttentionRows& rows, const Tile& tile, Stage stage, int64_t part, Scratch& scratch);
+  void Forget(int head, int64_t rows);
+
+  const PatternAttention* attention_;
+  std::vector<std::vector<Tracks>> heads_;  // of a key-value head, by set
+  int64_t tokens_ = 0;
+  // Of the rows at hand.
+  int64_t from_ = 0;  // tokens before
+  std::vector<Stage> stages_;
+  int64_t taken_cuts_ = 0;
+  std::vector<Cut> cuts_;  // by head
+  int64_t parts_ = 0;      // of a head's keys, if they are attended part by part
+  int64_t part_bytes_ = 0;
+  Buffer part_results_;  // [head][part]
+};
+
+}  // namespace heed
+
+#endif  // HEED_ENGINE_ATTENTION_PATTERN_ATTENTION_H_
