@@ -26,6 +26,8 @@ AGREED = ("native/plain-*", "native/softmax-*", "native/large-plain-*", "native/
           "native/sliding-window-*", "native/large-sliding-window-*", "native/relative-memory-*",
           "native/large-relative-memory-*", "native/lsh-*",
           "native/synthesizer-*", "native/large-synthesizer-*", "native/moe-*", "native/pkm-*",
+          "native/blockwise-*", "native/image-local-1d-*", "native/sparse-fixed-*", "native/axial-encoder",
+          "native/axial-causal-decoder", "native/persistent-*",
           "sampling", "tokenizers/word-level")
 NOT_YET = "shaw"
 

@@ -12,6 +12,7 @@ constexpr int64_t kMaxVocabulary = 1 << 24;
 constexpr int64_t kMaxLayers = 1024;
 constexpr int64_t kMaxPositions = int64_t{1} << 31;
 constexpr int64_t kMaxLabels = 1 << 20;
+constexpr int64_t kMaxAxes = 8;
 
 // Written by Hugging Face's tools or repeated from elsewhere; no number depends on them. Whether biases and a
 // head of its own are there, the weights' file says.
@@ -29,6 +30,11 @@ void ReadShape(JsonFields& fields, ModelConfig& config) {
   config.width = fields.RequiredInt("hidden_size", 1, kMaxWidth);
   config.num_heads = static_cast<int>(fields.RequiredInt("num_attention_heads", 1, config.width));
   config.intermediate_size = fields.Int("intermediate_size", 0, 1, 16 * kMaxWidth);
+  config.grid = fields.Ints("shape", 1, kMaxAxes, 1, kMaxPositions);
+  if (config.grid.empty() && (fields.Has("height") || fields.Has("width"))) {
+    config.grid = {fields.RequiredInt("height", 1, kMaxPositions),
+                   fields.RequiredInt("width", 1, kMaxPositions)};
+  }
   if (fields.Has("reversible") && fields.Bool("reversible", false))
     fields.Fail("reversible: not served by this version");
   if (fields.Int("extra_global_tokens", 0, 0, kMaxPositions) > 0) {

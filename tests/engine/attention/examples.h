@@ -74,6 +74,14 @@ inline std::map<std::string, std::vector<int64_t>> Synthesizer(
   return more;
 }
 
+// The same, with learned keys and values.
+inline std::map<std::string, std::vector<int64_t>> WithPersistentVectors(int64_t width, int64_t heads,
+                                                                         int64_t slots) {
+  auto tensors = QueryKeyValue(width, width, width);
+  tensors["pk"] = tensors["pv"] = {heads, slots, width / heads};
+  return tensors;
+}
+
 inline std::vector<AttentionExample> AttentionExamples() {
   const auto plain = QueryKeyValue(32, 32, 32), grouped = QueryKeyValue(32, 32, 16),
              single = QueryKeyValue(32, 32, 8);
@@ -171,6 +179,25 @@ inline std::vector<AttentionExample> AttentionExamples() {
       {"synthesizer",
        R"({"form": "mixture", "n_max": 4096, "factors": [64, 64], "rank": 3, "terms": ["dot_product", "factorized_random", "dense", "factorized_dense"]})",
        Place::kDecoder, 16, 2, mixture},
+      {"blockwise", R"({"block": 24})", Place::kDecoder, 32, 4, plain},
+      {"blockwise", R"({"block": 300})", Place::kDecoder, 32, 4, plain},
+      {"blockwise", R"({"block": 40})", Place::kEncoder, 32, 4, plain},
+      {"image_local_1d", R"({"query_block": 48, "memory_block": 100})", Place::kDecoder, 32, 4, plain},
+      {"image_local_1d", R"({"query_block": 256, "memory_block": 256})", Place::kDecoder, 32, 4, plain},
+      {"sparse_fixed", R"({"stride": 64, "summary": 32})", Place::kDecoder, 32, 4, plain},
+      {"sparse_fixed", R"({"stride": 100, "summary": 60, "heads": "split"})", Place::kDecoder, 36, 3,
+       QueryKeyValue(36, 36, 36)},
+      {"sparse_fixed", R"({"stride": 5, "summary": 4, "pattern": "summary"})", Place::kDecoder, 32, 4, plain},
+      {"axial", R"({"axis": "row", "height": 70, "width": 64})", Place::kDecoder, 32, 4, plain},
+      {"axial", R"({"axis": "column", "height": 1500, "width": 3})", Place::kDecoder, 32, 4, plain},
+      {"axial", R"({"axis": "column", "height": 460, "width": 9})", Place::kEncoder, 32, 4, plain},
+      {"axial", R"({"axis": 1, "shape": [2, 460, 5]})", Place::kDecoder, 32, 4, plain},
+      {"axial", R"({"axis": 0, "shape": [1050, 2, 2]})", Place::kEncoder, 32, 4, plain},
+      {"persistent_memory", R"({"slots": 40})", Place::kDecoder, 32, 4, WithPersistentVectors(32, 4, 40)},
+      {"persistent_memory", R"({"slots": 300, "window": 150})", Place::kDecoder, 32, 4,
+       WithPersistentVectors(32, 4, 300)},
+      {"persistent_memory", R"({"slots": 8, "window": 61})", Place::kEncoder, 32, 4,
+       WithPersistentVectors(32, 4, 8)},
   };
 }
 

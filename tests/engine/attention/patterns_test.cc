@@ -1,0 +1,175 @@
+// Who sees whom, written out after the papers, one row a variant whose positions alone decide it; and the
+// softmax over those keys in double.
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "engine/base/status.h"
+#include "gtest/gtest.h"
+#include "tests/engine/attention/layer.h"
+#include "tests/engine/attention/refusals.h"
+
+namespace heed {
+namespace {
+
+// A row and a key.
+struct Pair {
+  int64_t i, j;
+  int head, heads;
+  bool causal;
+};
+using Sees = std::function<bool(const Json& options, const Pair& at)>;
+
+bool SparseFixed(const Json& o, const Pair& at) {
+  const int64_t stride = o["stride"], summary = o["summary"];
+  const std::string pattern = o.value("pattern", "both");
+  const bool local = at.j / stride == at.i / stride, summaries = at.j % stride >= stride - summary;
+  if (pattern != "both") return pattern == "local" ? local : summaries;
+  if (o.value("heads", "merged") == "split") return 2 * at.head < at.heads ? local : summaries;
+  return local || summaries;
+}
+
+bool Axial(const Json& o, const Pair& at) {
+  std::vector<int64_t> shape;
+  int64_t axis;
+  if (o.contains("shape")) {
+    shape = o["shape"].get<std::vector<int64_t>>();
+    axis = o["axis"];
+  } else {
+    shape = {o["height"], o["width"]};
+    axis = o["axis"] == "row" ? 1 : 0;
+  }
+  int64_t i = at.i, j = at.j;
+  for (int64_t a = std::ssize(shape) - 1; a >= 0; --a) {
+    if (a != axis && i % shape[a] != j % shape[a]) return false;
+    i /= shape[a];
+    j /= shape[a];
+  }
+  return true;
+}
+
+// In a decoder j <= i on top.
+const std::map<std::string, Sees> kSees = {
+    {"blockwise",
+     [](const Json& o, const Pair& at) {
+       return at.i / o["block"].get<int64_t>() == at.j / o["block"].get<int64_t>();
+     }},
+    {"image_local_1d",
+     [](const Json& o, const Pair& at) {
+       const int64_t block = o["query_block"];
+       return at.j >= at.i / block * block - o["memory_block"].get<int64_t>();
+     }},
+    {"sparse_fixed", SparseFixed},
+    {"axial", Axial},
+    {"persistent_memory",
+     [](const Json& o, const Pair& at) {
+       if (!o.contains("window")) return true;
+       const int64_t window = o["window"];
+       return at.causal ? at.i - at.j < window : std::abs(at.i - at.j) <= window / 2;
+     }},
+};
+
+// One row of one head: q.k and the values of what it sees, and of the learned vectors if there are any.
+std::vector<double> Definition(const Layer& layer, const Passage& passage, const Sees& sees, int64_t i,
+                               int head) {
+  const int heads = layer.example().num_heads;
+  const int64_t dim = layer.example().width / heads;
+  std::vector<double> result(dim);
+  double sum = 0;
+  const auto add = [&](const auto& key, const auto& value) {
+    double score = 0;
+    for (int64_t t = 0; t < dim; ++t) score += passage.product(0).At(i, head * dim + t) * key(t);
+    const double p = std::exp(score / std::sqrt(static_cast<double>(dim)));
+    sum += p;
+    for (int64_t t = 0; t < dim; ++t) result[t] += p * value(t);
+  };
+  for (int64_t j = 0; j < passage.n(); ++j) {
+    if ((layer.causal() && j > i) || !sees(layer.options(), {i, j, head, heads, layer.causal()})) continue;
+    add([&](int64_t t) { return passage.product(1).At(j, head * dim + t); },
+        [&](int64_t t) { return passage.product(2).At(j, head * dim + t); });
+  }
+  for (int64_t s = 0; s < layer.options().value("slots", int64_t{0}); ++s) {
+    const int64_t at = (head * layer.options()["slots"].get<int64_t>() + s) * dim;
+    add([&](int64_t t) { return layer.tensor("pk")[at + t]; },
+        [&](int64_t t) { return layer.tensor("pv")[at + t]; });
+  }
+  for (double& x : result) x = sum > 0 ? x / sum : 0;
+  return result;
+}
+
+TEST(Patterns, SeeWhatTheirPapersSay) {
+  int tried = 0;
+  for (const AttentionExample& example : AttentionExamples()) {
+    const auto sees = kSees.find(example.type);
+    if (sees == kSees.end()) continue;
+    ++tried;
+    const Layer layer(example, Precision::kF32);
+    const Passage passage = Whole(layer, 620);
+    for (int64_t i : {0, 1, 15, 16, 31, 32, 63, 64, 99, 100, 127, 128, 255, 256, 300, 499, 500, 619}) {
+      for (int head = 0; head < example.num_heads; ++head) {
+        const std::vector<double> expected = Definition(layer, passage, sees->second, i, head);
+        for (int64_t t = 0; t < std::ssize(expected); ++t) {
+          ASSERT_NEAR(passage.out().At(i, head * std::ssize(expected) + t), expected[t], 2e-5)
+              << example.type << example.options << " row " << i << " head " << head;
+        }
+      }
+    }
+  }
+  EXPECT_GE(tried, std::ssize(kSees));
+}
+
+// Cost counts the pairs that are seen, of all heads.
+TEST(Patterns, CostWhatTheySee) {
+  for (const AttentionExample& example : AttentionExamples()) {
+    const auto sees = kSees.find(example.type);
+    if (sees == kSees.end()) continue;
+    const Layer layer(example, Precision::kF32);
+    constexpr int64_t kTokens = 500;
+    double pairs = 0;
+    for (int head = 0; head < example.num_heads; ++head) {
+      for (int64_t i = 0; i < kTokens; ++i) {
+        for (int64_t j = 0; j < kTokens; ++j) {
+          if (layer.causal() && j > i) continue;
+          pairs += sees->second(layer.options(), {i, j, head, example.num_heads, layer.causal()});
+        }
+      }
+    }
+    pairs += static_cast<double>(kTokens * example.num_heads * layer.options().value("slots", int64_t{0}));
+    const double dim = static_cast<double>(example.width) / example.num_heads;
+    EXPECT_NEAR(layer.attention().Cost(kTokens, kTokens) / (2 * dim * pairs), 1, 0.02)
+        << example.type << example.options;
+  }
+}
+
+TEST(Patterns, RefuseWhatCannotBe) {
+  const auto refused = [](const std::string& type, const std::vector<Refusal>& refusals) {
+    const std::vector<AttentionExample> all = AttentionExamples();
+    const Layer layer(*std::ranges::find(all, type, &AttentionExample::type), Precision::kF32);
+    const auto weights = Weights::Of({});
+    ExpectRefused(layer, WeightScope(*weights), refusals);
+  };
+  refused("blockwise", {{Place::kDecoder, "{}", {"block is missing"}},
+                        {Place::kDecoder, R"({"block": 0})", {"block", "0", "below 1"}},
+                        {Place::kCross, R"({"block": 4})", {"no cross-attention"}}});
+  refused("image_local_1d", {{Place::kEncoder, R"({"query_block": 4, "memory_block": 4})", {"decoders only"}},
+                             {Place::kDecoder, R"({"query_block": 4})", {"memory_block is missing"}}});
+  refused("sparse_fixed",
+          {{Place::kEncoder, R"({"stride": 4, "summary": 1})", {"decoders only"}},
+           {Place::kDecoder, R"({"stride": 4, "summary": 5})", {"summary", "5", "above 4"}},
+           {Place::kDecoder, R"({"stride": 4, "summary": 1, "heads": "two"})", {"heads", "two", "split"}}});
+  refused("axial",
+          {{Place::kDecoder, R"({"axis": "row"})", {"height"}},
+           {Place::kDecoder, R"({"axis": "depth", "height": 4, "width": 4})", {"axis", "depth", "column"}},
+           {Place::kDecoder, R"({"axis": 3, "shape": [2, 3, 4]})", {"axis", "3", "above 2"}},
+           {Place::kDecoder, R"({"axis": 0, "shape": [2, 300, 400]})", {"axis", "65536"}},
+           {Place::kDecoder, R"({"axis": 2, "shape": [100000, 30000, 400]})", {"grid", "above"}}});
+  refused("persistent_memory", {{Place::kDecoder, "{}", {"slots is missing"}},
+                                {Place::kDecoder, R"({"slots": 4, "window": 0})", {"window", "0", "below 1"}},
+                                {Place::kDecoder, R"({"slots": 4})", {"q.weight"}}});
+}
+
+}  // namespace
+}  // namespace heed
