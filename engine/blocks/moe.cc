@@ -53,7 +53,7 @@ class MoeFeedForward : public FeedForward {
   Shared Lay(Pieces pieces, int64_t* bytes = nullptr) const;
   int64_t experts() const { return std::ssize(experts_); }
   void Route(RowBlock& block, const Rows& in, const Shared& shared) const;
-  void Choose(const float* logits, int32_t* chosen, float* weights) const;
+  void Choose(const float* logits, Scratch& scratch, int32_t* chosen, float* weights) const;
   void Group(const Shared& shared, int64_t rows) const;
   void Multiply(RowBlock& block, const Shared& shared, PackedWeights DenseProducts::* weights, const Rows& in,
                 const Epilogue& out) const;
@@ -135,28 +135,26 @@ void MoeFeedForward::Route(RowBlock& block, const Rows& in, const Shared& shared
   Linear(block, exact, router_, {.out = shared.logits});
   ForRows(block, [&](int64_t first, int64_t count) {
     for (int64_t row = first; row < first + count; ++row) {
-      Choose(shared.logits.As<float>().row(row), shared.chosen + row * top_k_, shared.weights + row * top_k_);
+      Choose(shared.logits.As<float>().row(row), block.scratch, shared.chosen + row * top_k_,
+             shared.weights + row * top_k_);
     }
   });
   if (block.team.rank() == 0) Group(shared, block.rows());
   block.team.Barrier();
 }
 
-// Of two, p_e / (p_e + p_f) needs no other expert's p.
-void MoeFeedForward::Choose(const float* logits, int32_t* chosen, float* weights) const {
+void MoeFeedForward::Choose(const float* logits, Scratch& scratch, int32_t* chosen, float* weights) const {
   Ranked best[kMostChosen];
-  TopK(logits, experts(), top_k_, best);
-  const auto of = [&](float logit) { return std::exp(static_cast<double>(logit) - best[0].value); };
-  double sum = 0;
-  if (top_k_ == 1) {
-    for (int64_t e = 0; e < experts(); ++e) sum += of(logits[e]);
-  } else {
-    for (int64_t i = 0; i < top_k_; ++i) sum += of(best[i].value);
-  }
+  TopK(logits, experts(), top_k_, scratch, best);
+  const double all = LogSumExp(logits, experts());
+  float sum = 0;
   for (int64_t i = 0; i < top_k_; ++i) {
     chosen[i] = best[i].index;
-    weights[i] = static_cast<float>(of(best[i].value) / sum);
+    weights[i] = static_cast<float>(std::exp(best[i].value - all));
+    sum += weights[i];
   }
+  if (top_k_ == 1) return;
+  for (int64_t i = 0; i < top_k_; ++i) weights[i] /= sum;
 }
 
 // Counted at begins[e + 2] and summed up, begins[e + 1] is where expert e begins; its rows move that to its

@@ -74,6 +74,7 @@ class PkmFeedForward : public FeedForward {
     float* sums;        // [candidates]
     int32_t* values;    // [candidates]: whose sums they are
     Ranked* best;       // [top_k], of the sums
+    Scratch& scratch;   // for more
   };
 
   Shared Lay(Pieces pieces, int64_t* bytes = nullptr) const;
@@ -158,7 +159,8 @@ void PkmFeedForward::Select(RowBlock& block, const Shared& shared, int64_t head,
 
 void PkmFeedForward::SelectHead(const float* scores, const Own& own, int32_t* kept, float* weights) const {
   const int64_t k = o_.top_k;
-  for (int half = 0; half < 2; ++half) TopK(scores + half * o_.keys, o_.keys, k, own.halves[half]);
+  for (int half = 0; half < 2; ++half)
+    TopK(scores + half * o_.keys, o_.keys, k, own.scratch, own.halves[half]);
   int64_t candidate = 0;
   for (int64_t i = 0; i < k; ++i) {
     const Ranked first = own.halves[0][i];
@@ -168,7 +170,7 @@ void PkmFeedForward::SelectHead(const float* scores, const Own& own, int32_t* ke
       own.values[candidate] = static_cast<int32_t>(first.index * o_.keys + second.index);
     }
   }
-  TopK(own.sums, candidates_, k, own.best);
+  TopK(own.sums, candidates_, k, own.scratch, own.best);
   double sum = 0;
   for (int64_t i = 0; i < k; ++i) {
     kept[i] = own.values[own.best[i].index];
@@ -179,7 +181,7 @@ void PkmFeedForward::SelectHead(const float* scores, const Own& own, int32_t* ke
 }
 
 PkmFeedForward::Own PkmFeedForward::Take(Scratch& scratch) const {
-  Own own;
+  Own own{.scratch = scratch};
   for (Ranked*& half : own.halves) half = scratch.Take<Ranked>(o_.top_k);
   own.sums = scratch.Take<float>(candidates_);
   own.values = scratch.Take<int32_t>(candidates_);
@@ -190,11 +192,10 @@ PkmFeedForward::Own PkmFeedForward::Take(Scratch& scratch) const {
 int64_t PkmFeedForward::OwnBytes() const {
   return 3 * Scratch::Piece(o_.top_k * static_cast<int64_t>(sizeof(Ranked))) +
          Scratch::Piece(candidates_ * static_cast<int64_t>(sizeof(float))) +
-         Scratch::Piece(candidates_ * static_cast<int64_t>(sizeof(int32_t)));
+         Scratch::Piece(candidates_ * static_cast<int64_t>(sizeof(int32_t))) + TopKScratchBytes(o_.top_k);
 }
 
-// ------------------------------------------------------------------------------------------------ its
-// weights
+// ---------------------------------------------------------------------------------------- its weights
 
 PkmOptions ReadOptions(const FeedForwardSetting& setting, JsonFields& fields) {
   PkmOptions options;

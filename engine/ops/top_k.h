@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "engine/base/memory.h"
+
 namespace heed {
 
 // A number and where it stood.
@@ -12,9 +14,17 @@ struct Ranked {
   int32_t index = 0;
 };
 
-// The k largest of n numbers, the largest first, of equal ones the lower index first. NaN counts as
-// -infinity. 1 <= k <= n. Work: n, and log k for each number that is among the k largest so far.
-void TopK(const float* x, int64_t n, int64_t k, Ranked* best);
+// The k largest of n numbers, the largest first, of equal ones the lower index first. NaN is less than all,
+// and its value is then -infinity. 1 <= k <= n. Takes no scratch when it is done.
+void TopK(const float* x, int64_t n, int64_t k, Scratch& scratch, Ranked* best);
+
+// Numbers that vectors may write beyond the k.
+inline constexpr int64_t kTopKRoom = 16;
+
+// Closed form: the scratch that it takes.
+constexpr int64_t TopKScratchBytes(int64_t k) {
+  return 2 * Scratch::Piece((k + kTopKRoom) * static_cast<int64_t>(sizeof(float)));
+}
 
 }  // namespace heed
 

@@ -26,7 +26,7 @@ Bounded Moe(const FeedForwardLayer& layer, const Numbers& row, int64_t top_k, bo
   Bounded y{std::vector<double>(row.size()), std::vector<double>(row.size())};
   for (int64_t i = 0; i < top_k; ++i) {
     const double weight = std::exp(logits.value[order[i]]) / (top_k == 1 ? all : chosen);
-    const double weight_error = weight * (2.1 * error + 4 * kFloat);
+    const double weight_error = weight * (2.1 * error + 8 * kFloat);
     const Bounded result = Dense(layer, Expert(order[i]), row);
     for (size_t c = 0; c < row.size(); ++c) {
       y.value[c] += weight * result.value[c];
