@@ -28,7 +28,7 @@ namespace {
 
 constexpr int64_t kMostKeys = 1 << 15;  // of a half: values are numbered in 32 bits
 constexpr int64_t kMostHeads = 1 << 10;
-constexpr int64_t kMostQuery = 1 << 16;
+constexpr int64_t kMostOfARow = 1 << 20;  // numbers of its queries, and values kept, of all heads
 // Scores of a row at a time: as many heads as they hold, at least one. Bounds the memory of many heads.
 constexpr int64_t kScores = 4096;
 
@@ -203,9 +203,9 @@ PkmOptions ReadOptions(const FeedForwardSetting& setting, JsonFields& fields) {
   options.precision = setting.precision;
   options.heads = fields.Int("num_heads", setting.num_heads, 1, kMostHeads);
   options.keys = fields.RequiredInt("n_keys", 1, kMostKeys);
-  options.query = fields.RequiredInt("d_k", 2, kMostQuery);
+  options.query = fields.RequiredInt("d_k", 2, kMostOfARow / options.heads);
   if (options.query % 2 != 0) fields.Fail(Cat("d_k: ", options.query, " is odd; a query has two halves"));
-  options.top_k = fields.RequiredInt("top_k", 1, options.keys);
+  options.top_k = fields.RequiredInt("top_k", 1, std::min(options.keys, kMostOfARow / options.heads));
   return options;
 }
 

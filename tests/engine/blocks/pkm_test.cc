@@ -194,6 +194,7 @@ TEST(PkmFeedForward, RefusesWithTheFieldTheValueAndTheLimit) {
       {with("d_k", 0), {".d_k", "0", "2"}},
       {with("d_k", 12), {"query.weight", "[20, 40]", "[24, 40]"}},
       {with("top_k", 13), {".top_k", "13", "12"}},
+      {with("d_k", 600000), {".d_k", "600000", "524288"}},
       {with("top_k", 0), {".top_k", "0", "1"}},
       {with("num_heads", 3), {"query.weight", "[20, 40]", "[30, 40]"}},
       {with("num_heads", 0), {".num_heads", "0", "1"}},
