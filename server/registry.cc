@@ -1,17 +1,13 @@
 #include "server/registry.h"
 
 #include <algorithm>
-#include <future>
 #include <sstream>
-#include <stop_token>
 #include <thread>
 #include <utility>
 
-#include "absl/cleanup/cleanup.h"
 #include "absl/functional/function_ref.h"
 #include "absl/strings/ascii.h"
 #include "engine/base/file.h"
-#include "engine/weights/weights.h"
 #include "server/caught.h"
 #include "server/error.h"
 
@@ -33,15 +29,6 @@ std::string FirstParagraph(const std::string& text) {
 std::string Description(const std::string& folder) {
   auto text = ReadFile(folder, "README.md", 1 << 20);
   return text.ok() && ValidUtf8(*text) ? FirstParagraph(*text) : "";
-}
-
-absl::StatusOr<std::vector<FileDigest>> DigestsOf(const std::string& folder, const std::stop_token& stop) {
-  std::vector<FileDigest> digests;
-  ASSIGN_OR_RETURN(const std::vector<std::string> files, WeightFiles(folder));
-  for (const std::string& file : files) {
-    ASSIGN_OR_RETURN(digests.emplace_back(), DigestOf(folder, file, stop));
-  }
-  return digests;
 }
 
 absl::Status CheckVocabulary(const LoadedModel& loaded) {
@@ -80,14 +67,9 @@ bool ValidName(std::string_view name) {
 
 absl::StatusOr<LoadedModel> LoadFromFolder(const ModelSpec& spec) {
   LoadedModel loaded;
-  // Beside the loading, which reads the same files; given up when that fails.
-  std::stop_source stop;
-  auto files = std::async(std::launch::async, [&] { return DigestsOf(spec.folder, stop.get_token()); });
-  const absl::Cleanup give_up = [&] { stop.request_stop(); };
+  ASSIGN_OR_RETURN(loaded.tokenizer, LoadTokenizer(spec.folder));  // first: it is told at once if it is wrong
   ASSIGN_OR_RETURN(loaded.model, LoadModel(spec.folder, spec.load));
-  ASSIGN_OR_RETURN(loaded.tokenizer, LoadTokenizer(spec.folder));
   loaded.description = Description(spec.folder);
-  ASSIGN_OR_RETURN(loaded.files, files.get());
   return loaded;
 }
 

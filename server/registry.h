@@ -34,7 +34,6 @@ struct LoadedModel {
   std::unique_ptr<const Model> model;
   std::unique_ptr<const Tokenizer> tokenizer;  // nullptr: token ids only
   std::string description;                     // the first paragraph of README.md, if any
-  std::vector<FileDigest> files;               // that hold the weights
 };
 
 // Makes a model of its spec. Tests have their own.

@@ -1,11 +1,19 @@
 #include "engine/base/archive.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "absl/log/check.h"
+#include "absl/strings/ascii.h"
 #include "engine/base/status.h"
 
 namespace heed {
+namespace {
+
+constexpr std::string_view kMark = "a state of Heed\n";
+constexpr int64_t kMaxText = 64;
+
+}  // namespace
 
 StateArchive StateArchive::Measuring() { return StateArchive(Mode::kMeasure); }
 
@@ -19,6 +27,30 @@ StateArchive StateArchive::Restoring(std::string_view bytes) {
   StateArchive archive(Mode::kRestore);
   archive.in_ = bytes;
   return archive;
+}
+
+void StateArchive::Origin(const StateOrigin& own) {
+  if (measuring()) return;
+  std::string mark(kMark);
+  Bytes(mark.data(), std::ssize(mark));
+  if (mark != kMark) return Fail(Invalid("state: does not begin as one"));
+  int64_t format = kFormat;
+  Bytes(&format, sizeof(format));
+  if (format != kFormat) return Fail(Invalid("state: is of format ", format, ", not ", kFormat));
+  const StateOrigin of{.model = Text(own.model), .precision = Text(own.precision)};
+  if (of.model == own.model && of.precision == own.precision) return;
+  Fail(Invalid("state: is of model ", of.model, " in ", of.precision, "; this is ", own.model, " in ",
+               own.precision));
+}
+
+// Of a few letters. Restoring: what the state has in its place.
+std::string StateArchive::Text(std::string text) {
+  int64_t size = std::ssize(text);
+  Number(size, 0, kMaxText);
+  text.resize(size);
+  Bytes(text.data(), size);
+  if (!std::ranges::all_of(text, absl::ascii_isprint)) Fail(Invalid("state: its origin is no text"));
+  return text;
 }
 
 void StateArchive::Number(int64_t& value, int64_t min, int64_t max) {

@@ -1,7 +1,8 @@
 // State to bytes and back. An object describes its state once, in Archive(StateArchive&), and the same
 // description measures, saves and restores it:
 //   void Run::Archive(StateArchive& a) { a.Number(length_); a.Bytes(keys_, KeyBytes(length_)); }
-// When restoring, sizes read come from outside: what does not fit is an error, never a crash.
+// A whole state begins with its origin, so that no other model takes it for its own. When restoring, sizes
+// read come from outside: what does not fit is an error, never a crash.
 #ifndef HEED_ENGINE_BASE_ARCHIVE_H_
 #define HEED_ENGINE_BASE_ARCHIVE_H_
 
@@ -14,8 +15,17 @@
 
 namespace heed {
 
+// What a state is of: only the same can go on with it.
+struct StateOrigin {
+  std::string model;      // a fingerprint of its configuration and weights
+  std::string precision;  // that it computes in, and keeps
+};
+
 class StateArchive {
  public:
+  // Of all that is archived anywhere: goes up whenever any of it changes.
+  static constexpr int64_t kFormat = 1;
+
   static StateArchive Measuring();                        // counts bytes of memory held
   static StateArchive Saving(std::string* out);           // appends
   static StateArchive Restoring(std::string_view bytes);  // reads
@@ -23,6 +33,9 @@ class StateArchive {
   bool measuring() const { return mode_ == Mode::kMeasure; }
   bool restoring() const { return mode_ == Mode::kRestore; }
 
+  // The state's first bytes. Restoring: refuses a state of another format, model or precision, and names
+  // both. Measures nothing: they are the bytes', not the memory's.
+  void Origin(const StateOrigin& own);
   // Restoring: refuses a value outside [min, max], and then leaves `value` as it was.
   void Number(int64_t& value, int64_t min, int64_t max);
   // A buffer of which the first `used` bytes are saved; measuring counts the whole of it. Restoring: the
@@ -39,6 +52,7 @@ class StateArchive {
  private:
   enum class Mode { kMeasure, kSave, kRestore };
   explicit StateArchive(Mode mode) : mode_(mode) {}
+  std::string Text(std::string text);
   Mode mode_;
   int64_t measured_ = 0;
   std::string* out_ = nullptr;

@@ -24,7 +24,7 @@ std::string Hex(std::string_view bytes) {
   return hex;
 }
 
-absl::StatusOr<std::string> Sha256(std::string_view bytes, const std::stop_token& stop) {
+absl::StatusOr<std::string> HashOf(std::string_view bytes, const std::stop_token& stop) {
   const std::unique_ptr<EVP_MD_CTX, void (*)(EVP_MD_CTX*)> context(EVP_MD_CTX_new(), EVP_MD_CTX_free);
   bool ok = context != nullptr && EVP_DigestInit_ex(context.get(), EVP_sha256(), nullptr) == 1;
   for (; ok && !bytes.empty(); bytes.remove_prefix(std::min(kPiece, bytes.size()))) {
@@ -40,11 +40,13 @@ absl::StatusOr<std::string> Sha256(std::string_view bytes, const std::stop_token
 
 }  // namespace
 
+absl::StatusOr<std::string> Sha256(std::string_view bytes) { return HashOf(bytes, {}); }
+
 absl::StatusOr<FileDigest> DigestOf(const std::string& folder, const std::string& name,
                                     std::stop_token stop) {
   ASSIGN_OR_RETURN(const InputFile file, InputFile::Open(folder, name));
   ASSIGN_OR_RETURN(const MappedFile mapped, file.Map());
-  ASSIGN_OR_RETURN(std::string sha256, Sha256(mapped.bytes(), stop));
+  ASSIGN_OR_RETURN(std::string sha256, HashOf(mapped.bytes(), stop));
   return FileDigest{.name = name, .bytes = file.size(), .sha256 = std::move(sha256)};
 }
 

@@ -1,10 +1,11 @@
-// What a file's bytes are, told short: its SHA-256, as `sha256sum` prints it.
+// What bytes are, told short: their SHA-256, as `sha256sum` prints it.
 #ifndef HEED_ENGINE_BASE_DIGEST_H_
 #define HEED_ENGINE_BASE_DIGEST_H_
 
 #include <cstdint>
 #include <stop_token>
 #include <string>
+#include <string_view>
 
 #include "absl/status/statusor.h"
 
@@ -15,6 +16,9 @@ struct FileDigest {
   int64_t bytes = 0;
   std::string sha256;  // 64 hexadecimal digits
 };
+
+// As hexadecimal digits. INTERNAL if the library has none.
+absl::StatusOr<std::string> Sha256(std::string_view bytes);
 
 // Of a file of the folder (InputFile::Open). Reads all of it, a second takes one to two gigabytes; CANCELLED
 // soon after the token is asked to stop.

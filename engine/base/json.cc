@@ -82,8 +82,10 @@ const Json& NullJson() {
 
 }  // namespace
 
+std::string CanonicalText(const Json& value) { return value.dump(-1, ' ', /*ensure_ascii=*/true); }
+
 std::string Shown(const Json& value) {
-  std::string text = value.dump(-1, ' ', /*ensure_ascii=*/true);
+  std::string text = CanonicalText(value);
   return text.size() <= 60 ? text : text.substr(0, 57) + "...";
 }
 

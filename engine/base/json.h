@@ -24,6 +24,9 @@ absl::StatusOr<Json> ParseJson(std::string_view text, std::string_view what, int
 // A value as a message shows it: as JSON, ASCII, 60 characters at most.
 std::string Shown(const Json& value);
 
+// The whole of it, without white space, keys in order: equal values have equal texts.
+std::string CanonicalText(const Json& value);
+
 // One object's fields. Every getter remembers its key as known and the first error, and then returns its
 // default.
 class JsonFields {

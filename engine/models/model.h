@@ -23,6 +23,8 @@
 
 #include "absl/status/statusor.h"
 #include "engine/attention/attention.h"
+#include "engine/base/archive.h"
+#include "engine/base/digest.h"
 #include "engine/base/threads.h"
 #include "engine/ops/gemm.h"
 
@@ -35,8 +37,9 @@ class Sequence {
   // A fork: both go on independently. Cheap where what is remembered never changes again: full pages of keys
   // and values, and a source, are shared, not copied.
   virtual std::unique_ptr<Sequence> Clone() const = 0;
-  virtual void Archive(StateArchive& archive) = 0;  // measures, saves, restores
-  int64_t tokens() const { return tokens_; }        // taken in so far
+  // Measures, saves, restores. Bytes of another model, precision or format are refused.
+  virtual void Archive(StateArchive& archive) = 0;
+  int64_t tokens() const { return tokens_; }  // taken in so far
  protected:
   int64_t tokens_ = 0;
 };
@@ -100,7 +103,9 @@ struct ModelInfo {
   int64_t weight_bytes = 0;     // of products, as packed in memory
   int64_t embedding_bytes = 0;  // of the tables, read where the file is mapped
   Precision precision = Precision::kF32;
-  bool byte_tokens = false;  // config "tokenizer": "bytes": a token is a byte of UTF-8 text
+  std::vector<FileDigest> files;  // that hold the weights; none if they were made in memory
+  StateOrigin origin;             // of its sequences' states
+  bool byte_tokens = false;       // config "tokenizer": "bytes": a token is a byte of UTF-8 text
 };
 
 // A pass's size, all works together.

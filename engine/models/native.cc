@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "engine/base/digest.h"
 #include "engine/base/status.h"
 #include "engine/models/config.h"
 #include "engine/models/transformer.h"
@@ -184,6 +185,21 @@ ModelInfo Describe(const ModelConfig& config, const std::optional<Stack>& encode
   return info;
 }
 
+// The configuration as a whole and the weights' files: what else would tell one model's states from
+// another's?
+absl::StatusOr<std::string> Fingerprint(const Json& config, const std::vector<FileDigest>& files) {
+  std::string all = CanonicalText(config);
+  for (const FileDigest& file : files) all += file.sha256;
+  ASSIGN_OR_RETURN(const std::string digest, Sha256(all));
+  return digest.substr(0, 16);
+}
+
+// States hold numbers in the activations' type, which in int8 is the CPU's affair.
+std::string StatePrecision(Precision precision) {
+  const std::string name(Name(precision));
+  return precision == Precision::kInt8 ? Cat(name, " with ", Name(ActivationType(precision))) : name;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<const Model>> NewNativeModel(const Json& json,
@@ -209,6 +225,9 @@ absl::StatusOr<std::unique_ptr<const Model>> NewNativeModel(const Json& json,
   ModelInfo info = Describe(config, encoder, stack, head);
   info.parameters = weights->parameters();
   info.precision = precision;
+  ASSIGN_OR_RETURN(info.files, weights->Digests());
+  ASSIGN_OR_RETURN(info.origin.model, Fingerprint(json, info.files));
+  info.origin.precision = StatePrecision(precision);
   return std::make_unique<Transformer>(std::move(info), std::move(encoder), std::move(stack), std::move(head),
                                        std::move(weights));
 }

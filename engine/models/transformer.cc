@@ -29,6 +29,7 @@ std::unique_ptr<Sequence> TransformerSequence::Clone() const {
 
 void TransformerSequence::Archive(StateArchive& archive) {
   constexpr int64_t kMost = int64_t{1} << 40;
+  archive.Origin(model_->info().origin);
   archive.Number(tokens_, 0, kMost);
   if (model_->encoder()) {
     archive.Number(source_tokens_, 0, kMost);

@@ -90,14 +90,20 @@ absl::StatusOr<std::vector<std::string>> WeightFiles(const std::string& folder) 
 }
 
 absl::StatusOr<std::unique_ptr<Weights>> Weights::Load(const std::string& folder) {
-  if (IsSingle(folder)) return LoadFile(std::filesystem::path(folder) / kSingleFile);
-  ASSIGN_OR_RETURN(const WeightMap index, ReadIndex(folder));
   std::unique_ptr<Weights> weights(new Weights);
-  for (const std::string& file : FilesOf(index)) RETURN_IF_ERROR(weights->AddFile(folder, file, &index));
+  if (IsSingle(folder)) {
+    RETURN_IF_ERROR(weights->AddFile(folder, kSingleFile, nullptr));
+    weights->BeginDigests(folder, {kSingleFile});
+    return weights;
+  }
+  ASSIGN_OR_RETURN(const WeightMap index, ReadIndex(folder));
+  const std::vector<std::string> files = FilesOf(index);
+  for (const std::string& file : files) RETURN_IF_ERROR(weights->AddFile(folder, file, &index));
   for (const auto& [tensor, file] : index) {
     if (!weights->tensors_.contains(tensor))
       return Invalid(file, ": has no tensor ", Shown(tensor), ", which ", kIndexFile, " lists");
   }
+  weights->BeginDigests(folder, files);
   return weights;
 }
 
@@ -131,6 +137,22 @@ absl::Status Weights::AddFile(const std::string& folder, const std::string& file
   }
   files_.push_back(std::move(mapped));
   return absl::OkStatus();
+}
+
+// Beside what the caller does with the tensors, which takes as long.
+void Weights::BeginDigests(const std::string& folder, std::vector<std::string> files) {
+  digests_ =
+      std::async(std::launch::async, [folder, files = std::move(files), stop = stop_.get_token()]() -> Files {
+        std::vector<FileDigest> digests;
+        for (const std::string& file : files) {
+          ASSIGN_OR_RETURN(digests.emplace_back(), DigestOf(folder, file, stop));
+        }
+        return digests;
+      });
+}
+
+Weights::Files Weights::Digests() const {
+  return digests_.valid() ? digests_.get() : std::vector<FileDigest>();
 }
 
 const void* Weights::AlignedCopy(const Tensor& tensor) {

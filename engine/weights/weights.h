@@ -3,15 +3,18 @@
 #ifndef HEED_ENGINE_WEIGHTS_WEIGHTS_H_
 #define HEED_ENGINE_WEIGHTS_WEIGHTS_H_
 
+#include <future>
 #include <list>
 #include <map>
 #include <memory>
 #include <set>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "engine/base/digest.h"
 #include "engine/base/file.h"
 #include "engine/base/memory.h"
 #include "engine/tensor/tensor.h"
@@ -35,20 +38,28 @@ class Weights {
   static absl::StatusOr<std::unique_ptr<Weights>> LoadFile(const std::string& path);
   // For tests: tensors whose data somebody else keeps.
   static std::unique_ptr<Weights> Of(std::map<std::string, Tensor> tensors);
+  ~Weights() { stop_.request_stop(); }  // digests that nobody has waited for are given up
 
   const std::map<std::string, Tensor>& tensors() const { return tensors_; }
   int64_t parameters() const;  // numbers in all tensors
   int64_t bytes() const;       // of all tensors
+  // Of the files, by name: waits until they are made, which begins with Load(). Of weights that came
+  // otherwise: none.
+  using Files = absl::StatusOr<std::vector<FileDigest>>;
+  Files Digests() const;
 
  private:
   Weights() = default;
   // With an index, exactly the tensors that it lists in `file`.
   absl::Status AddFile(const std::string& folder, const std::string& file,
                        const std::map<std::string, std::string>* index);
+  void BeginDigests(const std::string& folder, std::vector<std::string> files);
   const void* AlignedCopy(const Tensor& tensor);
   std::map<std::string, Tensor> tensors_;
   std::vector<MappedFile> files_;
-  std::list<Buffer> copies_;  // of tensors that their file put at odd addresses
+  std::stop_source stop_;
+  std::shared_future<Files> digests_;  // made by a thread of its own, until stop_
+  std::list<Buffer> copies_;           // of tensors that their file put at odd addresses
 };
 
 // The tensors below a name: (scope / "layers.3" / "attention").Get("q.weight", {768, 768}). A small value;

@@ -179,7 +179,7 @@ void AddWeights(const ServedModel& model, v1::ModelDescription* out) {
   out->set_precision(ToMessage(model.info().precision));
   out->set_weight_bytes(model.info().weight_bytes + model.info().embedding_bytes);
   out->set_load_seconds(ToSeconds(model.load_time));
-  for (const FileDigest& file : model.loaded.files) {
+  for (const FileDigest& file : model.info().files) {
     auto* listed = out->add_weights_files();
     listed->set_name(file.name);
     listed->set_bytes(file.bytes);

@@ -74,7 +74,7 @@ TEST_F(RegistryTest, WhatALoaderThrowsIsItsModelsError) {
 TEST_F(RegistryTest, AFoldersModelNamesTheFilesOfItsWeightsAsSha256sumDoes) {
   Registry registry = Of(HEED_SOURCE_DIR "/tests/golden/native/linear-decoder");
   ASSERT_TRUE(registry.Load(0, LoadFromFolder).ok());
-  const auto& files = (*registry.Find("m", ""))->loaded.files;
+  const auto& files = (*registry.Find("m", ""))->info().files;
   ASSERT_EQ(files.size(), 1);
   EXPECT_EQ(files[0].name, "model.safetensors");
   EXPECT_EQ(files[0].bytes, 89888);

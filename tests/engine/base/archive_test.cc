@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "engine/base/status.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace heed {
@@ -75,6 +76,53 @@ TEST(StateArchive, RefusesNumbersOutOfRangeAndLeavesTheValue) {
     EXPECT_EQ(Restore(bytes, state).message(), Cat("state: ", count, " is not in [0, 16]"));
     EXPECT_EQ(state.count, 0);
   }
+}
+
+std::string Begun(const StateOrigin& origin) {
+  std::string bytes;
+  StateArchive::Saving(&bytes).Origin(origin);
+  return bytes;
+}
+
+std::string Refusal(std::string_view bytes, const StateOrigin& own) {
+  StateArchive archive = StateArchive::Restoring(bytes);
+  archive.Origin(own);
+  return std::string(archive.Finish().message());
+}
+
+TEST(StateArchive, RefusesAnOriginThatIsAnother) {
+  const std::string bytes = Begun({"0123", "f32"});
+  EXPECT_EQ(Refusal(bytes, {"0123", "f32"}), "");
+  EXPECT_EQ(Refusal(bytes, {"0124", "f32"}), "state: is of model 0123 in f32; this is 0124 in f32");
+  EXPECT_EQ(Refusal(bytes, {"0123", "bf16"}), "state: is of model 0123 in f32; this is 0123 in bf16");
+}
+
+TEST(StateArchive, RefusesAnotherFormat) {
+  std::string bytes = Begun({"0123", "f32"});
+  const size_t format = bytes.find('\n') + 1;
+  ASSERT_EQ(bytes[format], StateArchive::kFormat);
+  bytes[format] = 9;
+  EXPECT_EQ(Refusal(bytes, {"0123", "f32"}), "state: is of format 9, not 1");
+}
+
+TEST(StateArchive, RefusesWhatDoesNotBeginAsAState) {
+  const std::string bytes = Begun({"0123", "f32"});
+  EXPECT_EQ(Refusal(std::string(200, 'x'), {"0123", "f32"}), "state: does not begin as one");
+  for (size_t size = 0; size < bytes.size(); ++size)
+    EXPECT_THAT(Refusal(bytes.substr(0, size), {"0123", "f32"}), testing::HasSubstr("too early"));
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    for (const char c : {'\0', '\n', '\xff'}) {
+      std::string bad = bytes;
+      bad[i] = c;
+      EXPECT_EQ(Refusal(bad, {"0123", "f32"}).empty(), bad == bytes);
+    }
+  }
+}
+
+TEST(StateArchive, AnOriginIsNotMeasured) {
+  StateArchive archive = StateArchive::Measuring();
+  archive.Origin({"0123", "f32"});
+  EXPECT_EQ(archive.measured(), 0);
 }
 
 TEST(StateArchive, KeepsTheFirstError) {

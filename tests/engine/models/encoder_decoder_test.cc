@@ -227,11 +227,8 @@ TEST(EncoderDecoder, BytesThatAreNoStateAreAnErrorNotACrash) {
   // Tokens without a source could never be gone on with.
   const std::string fresh_bytes = StateOf(*model->Start());
   std::string sourceless = fresh_bytes;
-  sourceless[0] = 2;
-  auto fresh = model->Start();
-  StateArchive archive = StateArchive::Restoring(sourceless);
-  fresh->Archive(archive);
-  EXPECT_THAT(archive.Finish().message(), HasSubstr("source"));
+  sourceless[OriginBytes(*model)] = 2;
+  EXPECT_THAT(Restored(*model, sourceless).message(), HasSubstr("source"));
 }
 
 TEST(EncoderDecoder, HoldsNoMoreThanItsClosedForm) {

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <mutex>
@@ -9,11 +10,13 @@
 #include <set>
 #include <utility>
 
+#include "engine/base/status.h"
 #include "engine/models/native.h"
 #include "engine/models/stack_pass.h"
 #include "engine/ops/microkernel.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/engine/base/temp_folder.h"
 #include "tests/engine/models/state.h"
 #include "tests/testing/random_model.h"
 
@@ -281,6 +284,37 @@ TEST(Sequence, BytesThatAreNoStateAreAnErrorNotACrash) {
   RunPass(*model, prompt, threads);
   const std::string good = StateOf(*sequence);
   ExpectDamageIsNoCrash(*model, good);
+}
+
+TEST(Sequence, AStateOfAnotherModelOrPrecisionIsRefusedWithBothNamed) {
+  Json config = SmallConfig("decoder", "lm");
+  const RandomModel model = MakeRandomModel(config), int8 = MakeRandomModel(config, Precision::kInt8);
+  config["hidden_act"] = "relu";
+  const RandomModel other = MakeRandomModel(config);
+  const std::string bytes = StateOf(*model->Start()), &own = model->info().origin.model;
+  ASSERT_EQ(own.size(), 16u);
+  EXPECT_TRUE(Restored(*model, bytes).ok());
+  EXPECT_TRUE(Restored(*MakeRandomModel(SmallConfig("decoder", "lm")), bytes).ok());
+  EXPECT_EQ(Restored(*other, bytes),
+            Invalid("state: is of model ", own, " in f32; this is ", other->info().origin.model, " in f32"));
+  EXPECT_EQ(Restored(*int8, bytes), Invalid("state: is of model ", own, " in f32; this is ", own, " in ",
+                                            int8->info().origin.precision));
+}
+
+TEST(Sequence, AStateOfOtherWeightsIsRefused) {
+  const std::string folder = HEED_SOURCE_DIR "/tests/golden/native/linear-decoder";
+  const TempFolder copy;
+  for (const char* file : {"config.json", "model.safetensors"})
+    std::filesystem::copy(folder + "/" + file, copy / file);
+  const auto one = LoadModel(folder, {}), same = LoadModel(copy.path(), {});
+  std::fstream weights(copy / "model.safetensors", std::ios::in | std::ios::out | std::ios::binary);
+  weights.seekp(-3, std::ios::end).put('\x11');
+  weights.close();
+  const auto other = LoadModel(copy.path(), {});
+  ASSERT_TRUE(one.ok() && same.ok() && other.ok());
+  const std::string bytes = StateOf(*(*one)->Start());
+  EXPECT_TRUE(Restored(**same, bytes).ok());
+  EXPECT_EQ(Restored(**other, bytes).code(), absl::StatusCode::kInvalidArgument);
 }
 
 TEST(Sequence, HoldsNoMoreThanItsClosedForm) {
