@@ -12,7 +12,6 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "engine/base/digest.h"
 #include "engine/models/model.h"
 #include "engine/text/tokenizer.h"
 #include "server/clock.h"

@@ -61,6 +61,13 @@ int64_t HeadDim(const AttentionSetting& setting, JsonFields& fields) {
   return setting.width / setting.num_heads;
 }
 
+void Attention::DropNumbers() {
+  for (Product& product : products_) {
+    for (Tensor* tensor : {&product.weight, &product.bias, &product.apart.weight, &product.apart.bias})
+      *tensor = tensor->Form();
+  }
+}
+
 absl::StatusOr<Product> LoadProduct(const WeightScope& scope, std::string_view name, int64_t out,
                                     int64_t in) {
   Product product{std::string(name)};

@@ -127,6 +127,8 @@ class Attention {
   virtual int64_t ScratchBytes() const = 0;
 
   const std::vector<Product>& products() const { return products_; }
+  // The layer has packed them: their numbers are needed no more.
+  void DropNumbers();
   int64_t out_width() const { return out_width_; }
   DecodeClass decode() const { return decode_; }
   int64_t max_tokens() const { return max_tokens_; }

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
+#include "engine/base/file.h"
 
 namespace heed {
 
@@ -20,10 +21,9 @@ struct FileDigest {
 // As hexadecimal digits. INTERNAL if the library has none.
 absl::StatusOr<std::string> Sha256(std::string_view bytes);
 
-// Of a file of the folder (InputFile::Open). Reads all of it, a second takes one to two gigabytes; CANCELLED
-// soon after the token is asked to stop.
-absl::StatusOr<FileDigest> DigestOf(const std::string& folder, const std::string& name,
-                                    std::stop_token stop = {});
+// Reads all of the file, a second takes one to two gigabytes; CANCELLED soon after the token is asked to
+// stop.
+absl::StatusOr<FileDigest> DigestOf(const InputFile& file, std::stop_token stop = {});
 
 }  // namespace heed
 

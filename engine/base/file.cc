@@ -1,7 +1,6 @@
 #include "engine/base/file.h"
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -39,19 +38,6 @@ absl::StatusOr<int64_t> RegularSize(int descriptor, std::string_view name) {
 
 }  // namespace
 
-MappedFile::~MappedFile() {
-  if (size_ > 0) munmap(const_cast<void*>(data_), size_);
-}
-
-MappedFile::MappedFile(MappedFile&& other) noexcept
-    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
-
-MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
-  std::swap(data_, other.data_);
-  std::swap(size_, other.size_);
-  return *this;
-}
-
 absl::StatusOr<InputFile> InputFile::Open(const std::string& folder, const std::string& name) {
   ASSIGN_OR_RETURN(const fs::path path, Resolve(folder, name));
   // Not blocking: opening a pipe would wait for its writer.
@@ -75,24 +61,23 @@ absl::Status InputFile::Unchanged() const {
   return Invalid(name_, ": changed while it was read, from ", size_, " to ", now, " bytes");
 }
 
-absl::StatusOr<MappedFile> InputFile::Map() const {
-  if (size_ == 0) return MappedFile(nullptr, 0);
-  void* data = mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, descriptor_, 0);
-  if (data == MAP_FAILED) return SystemError(name_, errno);
-  MappedFile mapped(data, size_);
-  RETURN_IF_ERROR(Unchanged());
-  return mapped;
+absl::Status InputFile::ReadAt(int64_t begin, void* to, int64_t size) const {
+  for (int64_t read = 0; read < size;) {
+    const ssize_t got = pread(descriptor_, static_cast<char*>(to) + read, size - read, begin + read);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return SystemError(name_, errno);
+    if (got == 0) {
+      RETURN_IF_ERROR(Unchanged());
+      return Invalid(name_, ": ends at byte ", begin + read, ", not at ", begin + size);
+    }
+    read += got;
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::string> InputFile::Read() const {
   std::string text(size_, '\0');
-  for (int64_t at = 0; at < size_;) {
-    const ssize_t got = pread(descriptor_, text.data() + at, size_ - at, at);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return SystemError(name_, errno);
-    if (got == 0) break;  // it became shorter
-    at += got;
-  }
+  RETURN_IF_ERROR(ReadAt(0, text.data(), size_));
   RETURN_IF_ERROR(Unchanged());
   return text;
 }

@@ -12,21 +12,6 @@
 
 namespace heed {
 
-// A file in memory as it lies on the disk, read only.
-class MappedFile {
- public:
-  MappedFile(const void* data, int64_t size) : data_(data), size_(size) {}
-  ~MappedFile();
-  MappedFile(MappedFile&& other) noexcept;
-  MappedFile& operator=(MappedFile&& other) noexcept;
-
-  std::string_view bytes() const { return {static_cast<const char*>(data_), static_cast<size_t>(size_)}; }
-
- private:
-  const void* data_;
-  int64_t size_;
-};
-
 // A file open for reading, its size as it was when opened.
 class InputFile {
  public:
@@ -37,11 +22,13 @@ class InputFile {
   InputFile(InputFile&& other) noexcept;
   InputFile& operator=(InputFile&&) = delete;
 
+  const std::string& name() const { return name_; }
   int64_t size() const { return size_; }
-  // The whole file; an error if its size is no longer size(), since reading beyond the end of a mapping is
-  // fatal.
-  absl::StatusOr<MappedFile> Map() const;
+  // The whole file; an error if its size is no longer size().
   absl::StatusOr<std::string> Read() const;
+  // `size` bytes from `begin` on; an error if the file has become shorter. Thread-safe. (Nothing is mapped: a
+  // mapped file that becomes shorter ends the process.)
+  absl::Status ReadAt(int64_t begin, void* to, int64_t size) const;
 
  private:
   InputFile(int descriptor, std::string name) : descriptor_(descriptor), name_(std::move(name)) {}

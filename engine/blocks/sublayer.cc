@@ -98,6 +98,7 @@ absl::StatusOr<AttentionSublayer> AttentionSublayer::Load(std::unique_ptr<Attent
     sublayer.apart_.push_back(
         {apart.positions, PackedWeights::Pack({{apart.weight, apart.bias}}, precision), offset});
   }
+  attention->DropNumbers();
   sublayer.attention_ = std::move(attention);
   return sublayer;
 }

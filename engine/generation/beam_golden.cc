@@ -25,9 +25,8 @@ struct Case {
 };
 
 absl::StatusOr<Ids> ReadIds(const Weights& file, const std::string& name, int64_t least, int64_t most) {
-  const auto found = file.tensors().find(name);
-  if (found == file.tensors().end()) return Invalid("cases.safetensors: '", name, "' is missing");
-  const Tensor& tensor = found->second;
+  if (!file.tensors().contains(name)) return Invalid("cases.safetensors: '", name, "' is missing");
+  ASSIGN_OR_RETURN(const Tensor tensor, file.Read(name));
   if (tensor.dtype != DType::kI64 || tensor.size() == 0) return Invalid("'", name, "' is no list of I64");
   const auto* data = static_cast<const int64_t*>(tensor.data);
   for (int64_t i = 0; i < tensor.size(); ++i) {

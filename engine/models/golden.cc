@@ -46,7 +46,8 @@ absl::StatusOr<std::vector<Case>> ReadCases(const Weights& file, const ModelInfo
   const int64_t vocab_size = info.vocab_size;
   const Architecture architecture = info.architecture;
   std::map<std::string, Case> cases;
-  for (const auto& [name, tensor] : file.tensors()) {
+  for (const auto& [name, form] : file.tensors()) {
+    ASSIGN_OR_RETURN(const Tensor tensor, file.Read(name));
     size_t dot = name.find('.');
     std::string key = dot == std::string::npos ? "" : name.substr(dot + 1);
     Case& c = cases[name.substr(0, dot)];

@@ -20,8 +20,8 @@ absl::StatusOr<std::unique_ptr<const Model>> LoadModel(const std::string& folder
   if (type == config.end() || !type->is_string()) return Invalid("config.json: model_type is missing");
   if (*type != "heed")
     return Invalid("config.json: model_type '", type->get<std::string>(), "' is not served; \"heed\" is");
-  ASSIGN_OR_RETURN(std::unique_ptr<Weights> weights, Weights::Load(folder));
-  return NewNativeModel(config, std::move(weights), options);
+  ASSIGN_OR_RETURN(const std::unique_ptr<Weights> weights, Weights::Load(folder));
+  return NewNativeModel(config, *weights, options);
 }
 
 }  // namespace heed

@@ -202,8 +202,7 @@ std::string StatePrecision(Precision precision) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<const Model>> NewNativeModel(const Json& json,
-                                                            std::unique_ptr<Weights> weights,
+absl::StatusOr<std::unique_ptr<const Model>> NewNativeModel(const Json& json, const Weights& weights,
                                                             const LoadOptions& options) {
   ASSIGN_OR_RETURN(ModelConfig config, ParseModelConfig(json));
   if (config.byte_tokens && config.vocab_size < 256) {
@@ -211,7 +210,7 @@ absl::StatusOr<std::unique_ptr<const Model>> NewNativeModel(const Json& json,
                    " is below 256, which tokenizer \"bytes\" needs");
   }
   Precision precision = Supported(options.precision);
-  WeightScope scope(*weights);
+  WeightScope scope(weights);
   std::optional<Stack> encoder;
   StackPlan plan{config.layers, "layers", config.architecture == Architecture::kDecoder};
   if (config.architecture == Architecture::kEncoderDecoder) {
@@ -223,13 +222,13 @@ absl::StatusOr<std::unique_ptr<const Model>> NewNativeModel(const Json& json,
   ASSIGN_OR_RETURN(OutputHead head, LoadHead(config, scope, stack.embedding, precision));
   RETURN_IF_ERROR(scope.AllUsed());
   ModelInfo info = Describe(config, encoder, stack, head);
-  info.parameters = weights->parameters();
+  info.parameters = weights.parameters();
   info.precision = precision;
-  ASSIGN_OR_RETURN(info.files, weights->Digests());
+  ASSIGN_OR_RETURN(info.files, weights.Digests());
   ASSIGN_OR_RETURN(info.origin.model, Fingerprint(json, info.files));
   info.origin.precision = StatePrecision(precision);
-  return std::make_unique<Transformer>(std::move(info), std::move(encoder), std::move(stack), std::move(head),
-                                       std::move(weights));
+  return std::make_unique<Transformer>(std::move(info), std::move(encoder), std::move(stack),
+                                       std::move(head));
 }
 
 }  // namespace heed

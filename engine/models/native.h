@@ -11,9 +11,9 @@
 
 namespace heed {
 
-// As LoadModel, from parts that are in memory already.
-absl::StatusOr<std::unique_ptr<const Model>> NewNativeModel(const Json& config,
-                                                            std::unique_ptr<Weights> weights,
+// As LoadModel. The model keeps what it needs of the weights; of Weights::Of() it reads the embeddings where
+// they are.
+absl::StatusOr<std::unique_ptr<const Model>> NewNativeModel(const Json& config, const Weights& weights,
                                                             const LoadOptions& options);
 
 }  // namespace heed

@@ -66,12 +66,8 @@ void TransformerSequence::Pooled(Pooling pooling, float* out) const {
   for (size_t i = 0; i < pooled_.size(); ++i) out[i] = static_cast<float>(pooled_[i] * factor);
 }
 
-Transformer::Transformer(ModelInfo info, std::optional<Stack> encoder, Stack stack, OutputHead head,
-                         std::unique_ptr<Weights> weights)
-    : encoder_(std::move(encoder)),
-      stack_(std::move(stack)),
-      head_(std::move(head)),
-      weights_(std::move(weights)) {
+Transformer::Transformer(ModelInfo info, std::optional<Stack> encoder, Stack stack, OutputHead head)
+    : encoder_(std::move(encoder)), stack_(std::move(stack)), head_(std::move(head)) {
   info_ = std::move(info);
 }
 

@@ -56,8 +56,7 @@ class TransformerSequence : public Sequence {
 class Transformer : public Model {
  public:
   // `encoder`: of an encoder-decoder alone, whose `stack` is the decoder.
-  Transformer(ModelInfo info, std::optional<Stack> encoder, Stack stack, OutputHead head,
-              std::unique_ptr<Weights> weights);
+  Transformer(ModelInfo info, std::optional<Stack> encoder, Stack stack, OutputHead head);
   std::unique_ptr<Sequence> Start() const override;
   std::unique_ptr<Pass> Begin(std::vector<Work>* batch) const override;
   int64_t StateBytes(int64_t tokens, int64_t source) const override;
@@ -74,7 +73,6 @@ class Transformer : public Model {
   std::optional<Stack> encoder_;
   Stack stack_;
   OutputHead head_;
-  std::unique_ptr<Weights> weights_;  // embedding tables are read where they are mapped
   mutable Workspaces encoder_workspaces_, workspaces_;
 };
 

@@ -1,11 +1,15 @@
-// Views of memory: what type the numbers have, how they lie. Nobody owns anything here.
+// Views of memory: what type the numbers have, how they lie. Nobody owns anything here but a Tensor, which
+// may keep what it was read into.
 #ifndef HEED_ENGINE_TENSOR_TENSOR_H_
 #define HEED_ENGINE_TENSOR_TENSOR_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "engine/base/memory.h"
 
 namespace heed {
 
@@ -21,12 +25,15 @@ struct Bf16 {
 float ToFloat(Bf16 value);
 Bf16 ToBf16(float value);
 
-// Numbers with a shape, contiguous, row-major, read only: a tensor of a file. Copying copies the view.
+// Numbers with a shape, contiguous, row-major, read only: a tensor of a file. Copies share the numbers.
 struct Tensor {
   DType dtype = DType::kF32;
   std::vector<int64_t> shape;
   const void* data = nullptr;
+  std::shared_ptr<const Buffer> memory{};  // that the data lies in; null: somebody else keeps it
 
+  // As it is, without its numbers.
+  Tensor Form() const { return {dtype, shape}; }
   int64_t dim(int i) const { return shape[i]; }
   int rank() const { return static_cast<int>(shape.size()); }
   int64_t size() const;  // of numbers

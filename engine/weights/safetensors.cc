@@ -17,26 +17,6 @@ constexpr size_t kMaxRank = 8;
 constexpr int kMaxDepth = 4;
 constexpr uint64_t kMaxNumber = uint64_t{1} << 53;  // beyond it JSON readers differ
 
-struct Layout {
-  std::string_view header;
-  std::string_view data;
-};
-
-absl::StatusOr<Layout> Split(std::string_view file, std::string_view what) {
-  uint64_t length = 0;
-  if (file.size() < sizeof(length)) return Invalid(what, ": ", file.size(), " bytes are no safetensors file");
-  std::memcpy(&length, file.data(), sizeof(length));
-  file.remove_prefix(sizeof(length));
-  if (length > kMaxHeader) return Invalid(what, ": a header of ", length, " bytes is above ", kMaxHeader);
-  if (length > file.size()) {
-    return Invalid(what, ": a header of ", length, " bytes in a file that has ", file.size(),
-                   " after its length");
-  }
-  const std::string_view header = file.substr(0, length);
-  if (!header.starts_with('{')) return Invalid(what, ": the header does not start with '{'");
-  return Layout{header, file.substr(length)};
-}
-
 absl::Status CheckMetadata(const Json& metadata, std::string_view what) {
   if (!metadata.is_object()) return Invalid(what, ": __metadata__ is not an object");
   for (const auto& [key, value] : metadata.items()) {
@@ -88,11 +68,11 @@ int64_t BytesOf(const Tensor& tensor) {
 struct Place {
   std::string name;
   Tensor tensor;
-  int64_t begin = 0;
+  int64_t begin = 0;  // in the data
   int64_t end = 0;
 };
 
-absl::StatusOr<Place> ReadPlace(const std::string& name, const Json& entry, std::string_view data,
+absl::StatusOr<Place> ReadPlace(const std::string& name, const Json& entry, int64_t data_bytes,
                                 std::string_view what) {
   JsonFields fields(entry, Cat(what, ": tensor ", Shown(name)));
   Place place{name};
@@ -106,15 +86,14 @@ absl::StatusOr<Place> ReadPlace(const std::string& name, const Json& entry, std:
   const std::string wanted = Cat(Name(place.tensor.dtype), " ", ShapeText(place.tensor.shape));
   if (place.begin > place.end) {
     fields.Fail(Cat("data_offsets: ", place.begin, " is beyond ", place.end));
-  } else if (place.end > std::ssize(data)) {
-    fields.Fail(Cat("ends at byte ", place.end, " of data that has ", data.size()));
+  } else if (place.end > data_bytes) {
+    fields.Fail(Cat("ends at byte ", place.end, " of data that has ", data_bytes));
   } else if (bytes < 0) {
     fields.Fail(Cat(wanted, " has more bytes than 63 bits count"));
   } else if (place.end - place.begin != bytes) {
     fields.Fail(Cat(wanted, " needs ", bytes, " bytes, not ", place.end - place.begin));
   }
   RETURN_IF_ERROR(fields.Finish());
-  place.tensor.data = data.data() + place.begin;
   return place;
 }
 
@@ -137,9 +116,24 @@ absl::Status CheckFilled(std::vector<Place>& places, int64_t size, std::string_v
 
 }  // namespace
 
-absl::StatusOr<std::map<std::string, Tensor>> ParseSafetensors(std::string_view file, std::string_view what) {
-  ASSIGN_OR_RETURN(const Layout layout, Split(file, what));
-  ASSIGN_OR_RETURN(const Json header, ParseJson(layout.header, what, kMaxDepth));
+absl::StatusOr<int64_t> HeadBytes(std::string_view start, int64_t size, std::string_view what) {
+  uint64_t length = 0;
+  if (size < kHeadStart) return Invalid(what, ": ", size, " bytes are no safetensors file");
+  std::memcpy(&length, start.data(), sizeof(length));
+  if (length > kMaxHeader) return Invalid(what, ": a header of ", length, " bytes is above ", kMaxHeader);
+  const auto header = static_cast<int64_t>(length);
+  if (header > size - kHeadStart) {
+    return Invalid(what, ": a header of ", header, " bytes in a file that has ", size - kHeadStart,
+                   " after its length");
+  }
+  return kHeadStart + header;
+}
+
+absl::StatusOr<std::map<std::string, StoredTensor>> ParseSafetensors(std::string_view head, int64_t size,
+                                                                     std::string_view what) {
+  const int64_t data = size - std::ssize(head);
+  if (!head.substr(kHeadStart).starts_with('{')) return Invalid(what, ": the header does not start with '{'");
+  ASSIGN_OR_RETURN(const Json header, ParseJson(head.substr(kHeadStart), what, kMaxDepth));
   std::vector<Place> places;
   for (const auto& [name, entry] : header.items()) {
     if (name == "__metadata__") {
@@ -147,12 +141,15 @@ absl::StatusOr<std::map<std::string, Tensor>> ParseSafetensors(std::string_view 
       continue;
     }
     if (places.size() == kMaxTensors) return Invalid(what, ": more than ", kMaxTensors, " tensors");
-    ASSIGN_OR_RETURN(Place place, ReadPlace(name, entry, layout.data, what));
+    ASSIGN_OR_RETURN(Place place, ReadPlace(name, entry, data, what));
     places.push_back(std::move(place));
   }
-  RETURN_IF_ERROR(CheckFilled(places, std::ssize(layout.data), what));
-  std::map<std::string, Tensor> tensors;
-  for (Place& place : places) tensors.emplace(std::move(place.name), std::move(place.tensor));
+  RETURN_IF_ERROR(CheckFilled(places, data, what));
+  std::map<std::string, StoredTensor> tensors;
+  for (Place& place : places) {
+    tensors[std::move(place.name)] = {std::move(place.tensor), std::ssize(head) + place.begin,
+                                      place.end - place.begin};
+  }
   return tensors;
 }
 

@@ -14,9 +14,19 @@
 
 namespace heed {
 
-// The tensors of a whole file in memory; they point into it, wherever the file put them: data may be
-// unaligned. Messages begin with `what`, the file's name.
-absl::StatusOr<std::map<std::string, Tensor>> ParseSafetensors(std::string_view file, std::string_view what);
+// Where a tensor lies in its file: anywhere, unaligned too.
+struct StoredTensor {
+  Tensor form;  // without numbers
+  int64_t begin = 0;
+  int64_t bytes = 0;
+};
+
+// The first kHeadStart bytes of a file of `size` bytes, or all if it has fewer, say how many its head has.
+inline constexpr int64_t kHeadStart = 8;
+absl::StatusOr<int64_t> HeadBytes(std::string_view start, int64_t size, std::string_view what);
+// The tensors of a file of `size` bytes with this head. Messages begin with `what`, the file's name.
+absl::StatusOr<std::map<std::string, StoredTensor>> ParseSafetensors(std::string_view head, int64_t size,
+                                                                     std::string_view what);
 
 }  // namespace heed
 

@@ -1,7 +1,9 @@
 #include "engine/weights/weights.h"
 
-#include <cstring>
+#include <algorithm>
 #include <filesystem>
+#include <memory>
+#include <mutex>
 #include <utility>
 
 #include "absl/strings/str_replace.h"
@@ -60,8 +62,13 @@ std::vector<std::string> FilesOf(const WeightMap& index) {
   return {files.begin(), files.end()};
 }
 
-bool Aligned(const Tensor& tensor) {
-  return reinterpret_cast<uintptr_t>(tensor.data) % SizeOf(tensor.dtype) == 0;
+absl::StatusOr<std::map<std::string, StoredTensor>> TensorsOf(const InputFile& file) {
+  std::string head(std::min(kHeadStart, file.size()), '\0');
+  RETURN_IF_ERROR(file.ReadAt(0, head.data(), std::ssize(head)));
+  ASSIGN_OR_RETURN(const int64_t bytes, HeadBytes(head, file.size(), file.name()));
+  head.resize(bytes);
+  RETURN_IF_ERROR(file.ReadAt(0, head.data(), bytes));
+  return ParseSafetensors(head, file.size(), file.name());
 }
 
 bool IsFloat(DType dtype) {
@@ -89,21 +96,60 @@ absl::StatusOr<std::vector<std::string>> WeightFiles(const std::string& folder) 
   return FilesOf(index);
 }
 
+// Memory that tensors were read into and nobody holds any more, for tensors as large: layers are alike, and
+// fresh memory costs more than the reading. Thread-safe.
+class Weights::Spares : public std::enable_shared_from_this<Weights::Spares> {
+ public:
+  Buffer Take(int64_t bytes) {
+    std::lock_guard lock(mutex_);
+    const auto found = std::ranges::find(buffers_, static_cast<size_t>(bytes), &Buffer::size);
+    if (found == buffers_.end()) return Buffer(bytes);
+    Buffer buffer = std::move(*found);
+    buffers_.erase(found);
+    bytes_ -= bytes;
+    return buffer;
+  }
+
+  // Comes back with its last holder's end, if there are spares still.
+  std::shared_ptr<const Buffer> Lend(Buffer buffer) {
+    return {new Buffer(std::move(buffer)), [spares = weak_from_this()](Buffer* back) {
+              const std::unique_ptr<Buffer> owned(back);
+              if (const auto open = spares.lock()) open->Return(std::move(*owned));
+            }};
+  }
+
+ private:
+  static constexpr int64_t kKeepBytes = 64 << 20;
+
+  void Return(Buffer buffer) {
+    const auto bytes = static_cast<int64_t>(buffer.size());
+    std::lock_guard lock(mutex_);
+    if (bytes_ + bytes > kKeepBytes) return;
+    bytes_ += bytes;
+    buffers_.push_back(std::move(buffer));
+  }
+
+  std::mutex mutex_;  // guards the two below
+  std::vector<Buffer> buffers_;
+  int64_t bytes_ = 0;
+};
+
+Weights::Weights() : spares_(std::make_shared<Spares>()) {}
+
 absl::StatusOr<std::unique_ptr<Weights>> Weights::Load(const std::string& folder) {
   std::unique_ptr<Weights> weights(new Weights);
   if (IsSingle(folder)) {
     RETURN_IF_ERROR(weights->AddFile(folder, kSingleFile, nullptr));
-    weights->BeginDigests(folder, {kSingleFile});
+    weights->BeginDigests();
     return weights;
   }
   ASSIGN_OR_RETURN(const WeightMap index, ReadIndex(folder));
-  const std::vector<std::string> files = FilesOf(index);
-  for (const std::string& file : files) RETURN_IF_ERROR(weights->AddFile(folder, file, &index));
+  for (const std::string& file : FilesOf(index)) RETURN_IF_ERROR(weights->AddFile(folder, file, &index));
   for (const auto& [tensor, file] : index) {
     if (!weights->tensors_.contains(tensor))
       return Invalid(file, ": has no tensor ", Shown(tensor), ", which ", kIndexFile, " lists");
   }
-  weights->BeginDigests(folder, files);
+  weights->BeginDigests();
   return weights;
 }
 
@@ -122,44 +168,50 @@ std::unique_ptr<Weights> Weights::Of(std::map<std::string, Tensor> tensors) {
 }
 
 absl::Status Weights::AddFile(const std::string& folder, const std::string& file, const WeightMap* index) {
-  ASSIGN_OR_RETURN(const InputFile input, InputFile::Open(folder, file));
-  ASSIGN_OR_RETURN(MappedFile mapped, input.Map());
-  ASSIGN_OR_RETURN(auto tensors, ParseSafetensors(mapped.bytes(), file));
-  for (auto& [name, tensor] : tensors) {
+  ASSIGN_OR_RETURN(InputFile opened, InputFile::Open(folder, file));
+  const InputFile& input = files_.emplace_back(std::move(opened));
+  ASSIGN_OR_RETURN(auto stored, TensorsOf(input));
+  for (auto& [name, tensor] : stored) {
     if (index != nullptr) {
       auto listed = index->find(name);
       const std::string_view where = listed == index->end() ? "nowhere" : std::string_view(listed->second);
       if (where != file)
         return Invalid(file, ": has tensor ", Shown(name), ", which ", kIndexFile, " lists in ", where);
     }
-    if (!Aligned(tensor)) tensor.data = AlignedCopy(tensor);
-    tensors_.emplace(name, std::move(tensor));
+    places_[name] = {&input, tensor.begin, tensor.bytes};
+    tensors_.emplace(name, std::move(tensor.form));
   }
-  files_.push_back(std::move(mapped));
   return absl::OkStatus();
 }
 
+absl::StatusOr<Tensor> Weights::Read(const std::string& name) const {
+  const auto found = tensors_.find(name);
+  if (found == tensors_.end()) return absl::NotFoundError(Cat("tensor ", Shown(name), " is missing"));
+  const auto stored = places_.find(name);
+  if (stored == places_.end()) return found->second;
+  const auto& [file, begin, bytes] = stored->second;
+  Buffer numbers = spares_->Take(std::max<int64_t>(bytes, 1));  // without data a tensor would be none
+  if (const absl::Status read = file->ReadAt(begin, numbers.as<char>(), bytes); !read.ok())
+    return absl::Status(read.code(), Cat("tensor ", Shown(name), ": ", read.message()));
+  Tensor tensor = found->second;
+  tensor.memory = spares_->Lend(std::move(numbers));
+  tensor.data = tensor.memory->as<char>();
+  return tensor;
+}
+
 // Beside what the caller does with the tensors, which takes as long.
-void Weights::BeginDigests(const std::string& folder, std::vector<std::string> files) {
-  digests_ =
-      std::async(std::launch::async, [folder, files = std::move(files), stop = stop_.get_token()]() -> Files {
-        std::vector<FileDigest> digests;
-        for (const std::string& file : files) {
-          ASSIGN_OR_RETURN(digests.emplace_back(), DigestOf(folder, file, stop));
-        }
-        return digests;
-      });
+void Weights::BeginDigests() {
+  digests_ = std::async(std::launch::async, [this]() -> Files {
+    std::vector<FileDigest> digests;
+    for (const InputFile& file : files_) {
+      ASSIGN_OR_RETURN(digests.emplace_back(), DigestOf(file, stop_.get_token()));
+    }
+    return digests;
+  });
 }
 
 Weights::Files Weights::Digests() const {
   return digests_.valid() ? digests_.get() : std::vector<FileDigest>();
-}
-
-const void* Weights::AlignedCopy(const Tensor& tensor) {
-  const int64_t bytes = tensor.size() * SizeOf(tensor.dtype);
-  Buffer& copy = copies_.emplace_back(bytes);
-  std::memcpy(copy.as<char>(), tensor.data, bytes);
-  return copy.as<char>();
 }
 
 int64_t Weights::parameters() const {
@@ -200,7 +252,7 @@ absl::StatusOr<Tensor> WeightScope::Get(std::string_view name, const std::vector
   if (!Fits(tensor.shape, shape)) {
     return Invalid("tensor \"", path, "\" has shape ", ShapeText(tensor.shape), ", not ", WantedText(shape));
   }
-  return tensor;
+  return weights_->Read(path);
 }
 
 absl::StatusOr<Tensor> WeightScope::Optional(std::string_view name, const std::vector<int64_t>& shape) const {

@@ -1,5 +1,4 @@
-// A model's weights as they lie in its files: safetensors, mapped and checked, one file or several with an
-// index.
+// A model's weights as they lie in its files: safetensors, checked, one file or several with an index.
 #ifndef HEED_ENGINE_WEIGHTS_WEIGHTS_H_
 #define HEED_ENGINE_WEIGHTS_WEIGHTS_H_
 
@@ -16,7 +15,6 @@
 #include "absl/status/statusor.h"
 #include "engine/base/digest.h"
 #include "engine/base/file.h"
-#include "engine/base/memory.h"
 #include "engine/tensor/tensor.h"
 
 namespace heed {
@@ -25,22 +23,27 @@ namespace heed {
 // model.safetensors.index.json names.
 absl::StatusOr<std::vector<std::string>> WeightFiles(const std::string& folder);
 
-// Tensors by name. The data stays in the mapped files: this must outlive every Tensor it gave.
-// Thread-safe once loaded.
+// A model's tensors by name. Their numbers are read when they are asked for, one tensor at a time, and live
+// as long as somebody holds it: what is packed otherwise and dropped needs no memory but its own. Nothing
+// depends on the files once this has ended. Thread-safe once loaded.
 class Weights {
  public:
   // FOLDER/model.safetensors, or FOLDER/model.safetensors.index.json with its shards. A hostile file is
   // refused with a message that names the file and the tensor (reference/serving.md 2.3): nothing is trusted
-  // before it is checked, links that leave the folder are refused, and the size is checked again after
-  // mapping.
+  // before it is checked, links that leave the folder are refused.
   static absl::StatusOr<std::unique_ptr<Weights>> Load(const std::string& folder);
   // One file.
   static absl::StatusOr<std::unique_ptr<Weights>> LoadFile(const std::string& path);
   // For tests: tensors whose data somebody else keeps.
   static std::unique_ptr<Weights> Of(std::map<std::string, Tensor> tensors);
   ~Weights() { stop_.request_stop(); }  // digests that nobody has waited for are given up
+  Weights(const Weights&) = delete;
+  Weights& operator=(const Weights&) = delete;
 
+  // Their types and shapes.
   const std::map<std::string, Tensor>& tensors() const { return tensors_; }
+  // One of them with its numbers. An error names file and tensor: the file has become shorter, say.
+  absl::StatusOr<Tensor> Read(const std::string& name) const;
   int64_t parameters() const;  // numbers in all tensors
   int64_t bytes() const;       // of all tensors
   // Of the files, by name: waits until they are made, which begins with Load(). Of weights that came
@@ -49,17 +52,24 @@ class Weights {
   Files Digests() const;
 
  private:
-  Weights() = default;
+  struct Place {
+    const InputFile* file;
+    int64_t begin;
+    int64_t bytes;
+  };
+  class Spares;
+
+  Weights();
   // With an index, exactly the tensors that it lists in `file`.
   absl::Status AddFile(const std::string& folder, const std::string& file,
                        const std::map<std::string, std::string>* index);
-  void BeginDigests(const std::string& folder, std::vector<std::string> files);
-  const void* AlignedCopy(const Tensor& tensor);
+  void BeginDigests();
   std::map<std::string, Tensor> tensors_;
-  std::vector<MappedFile> files_;
+  std::map<std::string, Place> places_;  // of those that lie in files
+  std::list<InputFile> files_;
+  std::shared_ptr<Spares> spares_;
   std::stop_source stop_;
-  std::shared_future<Files> digests_;  // made by a thread of its own, until stop_
-  std::list<Buffer> copies_;           // of tensors that their file put at odd addresses
+  std::shared_future<Files> digests_;  // made until stop_ by a thread that reads the files: ends before them
 };
 
 // The tensors below a name: (scope / "layers.3" / "attention").Get("q.weight", {768, 768}). A small value;

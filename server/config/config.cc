@@ -133,7 +133,7 @@ absl::StatusOr<std::vector<fs::path>> ModelFolders(const std::string& folder) {
   return found;
 }
 
-// Of a model's weights, which are mapped beside what sequences need; 0 where there are none yet.
+// Of a model's weights, which lie beside what sequences need; 0 where there are none yet.
 int64_t WeightBytes(const std::string& folder) {
   int64_t bytes = 0;
   const auto files = WeightFiles(folder);

@@ -177,7 +177,7 @@ RandomWeights MakeRandomWeights(const Json& config, uint64_t seed) { return Make
 
 RandomModel MakeRandomModel(const Json& config, Precision precision, uint64_t seed) {
   RandomModel random{MakeRandomWeights(config, seed), nullptr};
-  auto model = NewNativeModel(config, Weights::Of(random.weights.tensors), {.precision = precision});
+  auto model = NewNativeModel(config, *Weights::Of(random.weights.tensors), {.precision = precision});
   CHECK(model.ok()) << model.status().message();
   random.model = *std::move(model);
   return random;

@@ -13,7 +13,9 @@ TEST(Digest, IsThatOfSha256sum) {
   folder.Write("empty", "");
   folder.Write("abc", "abc");
   folder.Write("long", std::string(40 << 20, 'a'));
-  const auto of = [&](const std::string& name) { return DigestOf(folder.path(), name).value(); };
+  const auto of = [&](const std::string& name) {
+    return DigestOf(InputFile::Open(folder.path(), name).value()).value();
+  };
   EXPECT_EQ(of("empty").sha256, "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
   EXPECT_EQ(of("abc").sha256, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
   EXPECT_EQ(of("long").sha256, "a1fde4d201c91a880700f22adb3de5cf17d3e73db0c002fd7cbc721b17571f66");
@@ -26,13 +28,20 @@ TEST(Digest, ThatNobodyNeedsIsGivenUp) {
   folder.Write("abc", "abc");
   std::stop_source stop;
   stop.request_stop();
-  EXPECT_TRUE(absl::IsCancelled(DigestOf(folder.path(), "abc", stop.get_token()).status()));
+  const InputFile file = InputFile::Open(folder.path(), "abc").value();
+  EXPECT_TRUE(absl::IsCancelled(DigestOf(file, stop.get_token()).status()));
 }
 
-TEST(Digest, OfNoFileIsAnError) {
+TEST(Digest, OfAFileThatBecomesShorterIsAnError) {
   TempFolder folder;
-  EXPECT_TRUE(absl::IsNotFound(DigestOf(folder.path(), "none").status()));
-  EXPECT_FALSE(DigestOf(folder.path(), "../etc/passwd").ok());
+  folder.Write("a", std::string(3 << 20, 'a'));
+  const InputFile file = InputFile::Open(folder.path(), "a").value();
+  std::filesystem::resize_file(folder / "a", 1 << 20);
+  EXPECT_EQ(DigestOf(file).status().message(), "a: changed while it was read, from 3145728 to 1048576 bytes");
+}
+
+TEST(Digest, OfBytesIsThatOfAFileOfThem) {
+  EXPECT_EQ(Sha256("abc").value(), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
 }
 
 }  // namespace

@@ -18,28 +18,31 @@ std::string Refusal(const TempFolder& folder, const std::string& name) {
   return file.ok() ? "accepted" : std::string(file.status().message());
 }
 
-TEST(InputFile, ReadsAndMapsTheSameBytes) {
+TEST(InputFile, ReadsAllOrAPart) {
   TempFolder folder;
   folder.Write("a", "some bytes");
   auto file = InputFile::Open(folder.path(), "a");
   ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_EQ(file->name(), "a");
   EXPECT_EQ(file->Read().value(), "some bytes");
-  EXPECT_EQ(file->Map().value().bytes(), "some bytes");
+  std::string part(5, ' ');
+  ASSERT_TRUE(file->ReadAt(5, part.data(), 5).ok());
+  EXPECT_EQ(part, "bytes");
+  EXPECT_EQ(file->ReadAt(6, part.data(), 5).message(), "a: ends at byte 10, not at 11");
 }
 
-TEST(InputFile, MapsAnEmptyFile) {
+TEST(InputFile, ReadsAnEmptyFile) {
   TempFolder folder;
   folder.Write("a", "");
-  EXPECT_EQ(InputFile::Open(folder.path(), "a")->Map()->bytes(), "");
+  EXPECT_EQ(InputFile::Open(folder.path(), "a")->Read().value(), "");
 }
 
-TEST(InputFile, MappingOutlivesTheFile) {
+TEST(InputFile, ReadsOnWhenTheFileIsGone) {
   TempFolder folder;
   folder.Write("a", "some bytes");
-  MappedFile mapped = InputFile::Open(folder.path(), "a")->Map().value();
+  const InputFile file = InputFile::Open(folder.path(), "a").value();
   std::filesystem::remove(folder / "a");
-  MappedFile moved = std::move(mapped);
-  EXPECT_EQ(moved.bytes(), "some bytes");
+  EXPECT_EQ(file.Read().value(), "some bytes");
 }
 
 TEST(InputFile, SaysThatAFileIsMissing) {
@@ -89,10 +92,11 @@ TEST(InputFile, NoticesAFileThatShrinksOrGrowsAfterOpening) {
   const std::string path = folder.Write("a", std::string(10'000, 'x'));
   auto file = InputFile::Open(folder.path(), "a");
   ASSERT_EQ(truncate(path.c_str(), 100), 0);
-  EXPECT_EQ(file->Map().status().message(), "a: changed while it was read, from 10000 to 100 bytes");
+  char byte;
+  EXPECT_TRUE(file->ReadAt(99, &byte, 1).ok());
+  EXPECT_EQ(file->ReadAt(100, &byte, 1).message(), "a: changed while it was read, from 10000 to 100 bytes");
   EXPECT_EQ(file->Read().status().message(), "a: changed while it was read, from 10000 to 100 bytes");
   ASSERT_EQ(truncate(path.c_str(), 20'000), 0);
-  EXPECT_EQ(file->Map().status().message(), "a: changed while it was read, from 10000 to 20000 bytes");
   EXPECT_EQ(file->Read().status().message(), "a: changed while it was read, from 10000 to 20000 bytes");
 }
 

@@ -267,7 +267,7 @@ TEST(EncoderDecoder, AMissingTensorIsNamed) {
                            "decoder.layers.0.cross_attention.k.weight", "decoder.embed.tokens.weight"}) {
     auto missing = weights.tensors;
     ASSERT_EQ(missing.erase(name), 1u) << name;
-    const auto model = NewNativeModel(config, Weights::Of(missing), {});
+    const auto model = NewNativeModel(config, *Weights::Of(missing), {});
     ASSERT_FALSE(model.ok());
     EXPECT_THAT(model.status().message(), HasSubstr(name));
   }

@@ -10,6 +10,7 @@
 #include <set>
 #include <utility>
 
+#include "engine/base/file.h"
 #include "engine/base/status.h"
 #include "engine/models/native.h"
 #include "engine/models/stack_pass.h"
@@ -37,6 +38,12 @@ void RunPass(const Model& model, std::vector<Work>& batch, Threads& threads) {
   auto pass = model.Begin(&batch);
   while (pass->Advance(threads)) {
   }
+}
+
+// The model of a golden case, in a folder of the test's own.
+void CopyModel(const TempFolder& to) {
+  for (const char* file : {"config.json", "model.safetensors"})
+    std::filesystem::copy(Cat(HEED_SOURCE_DIR, "/tests/golden/native/linear-decoder/", file), to / file);
 }
 
 // Micro-kernel calls of one decode step of n sequences.
@@ -302,11 +309,9 @@ TEST(Sequence, AStateOfAnotherModelOrPrecisionIsRefusedWithBothNamed) {
 }
 
 TEST(Sequence, AStateOfOtherWeightsIsRefused) {
-  const std::string folder = HEED_SOURCE_DIR "/tests/golden/native/linear-decoder";
   const TempFolder copy;
-  for (const char* file : {"config.json", "model.safetensors"})
-    std::filesystem::copy(folder + "/" + file, copy / file);
-  const auto one = LoadModel(folder, {}), same = LoadModel(copy.path(), {});
+  CopyModel(copy);
+  const auto one = LoadModel(copy.path(), {}), same = LoadModel(copy.path(), {});
   std::fstream weights(copy / "model.safetensors", std::ios::in | std::ios::out | std::ios::binary);
   weights.seekp(-3, std::ios::end).put('\x11');
   weights.close();
@@ -400,7 +405,7 @@ TEST(LoadNativeModel, AFeedForwardIsRefusedWithItsLayer) {
     Json config = SmallConfig(architecture, "lm");
     const RandomWeights weights = MakeRandomWeights(config);
     config[key][1]["ffn"] = feed_forward;
-    return NewNativeModel(config, Weights::Of(weights.tensors), {}).status();
+    return NewNativeModel(config, *Weights::Of(weights.tensors), {}).status();
   };
   const absl::Status unknown = refusal("decoder", "layers", {{"type", "sparse"}});
   for (const char* part : {"config.json: layers[1].ffn.type", "sparse", "dense"})
@@ -421,10 +426,42 @@ TEST(LoadNativeModel, SaysThatChoicesOfAFeedForwardDependOnItsInput) {
   EXPECT_TRUE(MakeRandomModel(config)->info().data_dependent);
 }
 
+TEST(LoadModel, AFileThatIsCutOffLaterIsMissedByNobody) {
+  const TempFolder folder;
+  CopyModel(folder);
+  const std::unique_ptr<const Model> model = LoadModel(folder.path(), {}).value();
+  Threads threads(1);
+  const auto answer = [&] {
+    auto sequence = model->Start();
+    Output out;
+    std::vector<Work> batch;
+    batch.push_back(Last(sequence.get(), {1, 2, 3}, &out));
+    RunPass(*model, batch, threads);
+    return out;
+  };
+  const Output before = answer();
+  std::filesystem::resize_file(folder / "model.safetensors", 0);
+  EXPECT_EQ(answer(), before);
+}
+
+TEST(LoadModel, AFileThatIsCutOffMeanwhileIsAnError) {
+  const TempFolder folder;
+  CopyModel(folder);
+  const Json config =
+      ParseJson(ReadFile(folder.path(), "config.json", 1 << 20).value(), "config.json").value();
+  const auto weights = Weights::Load(folder.path()).value();
+  std::filesystem::resize_file(folder / "model.safetensors",
+                               std::filesystem::file_size(folder / "model.safetensors") - 1);
+  const absl::Status status = NewNativeModel(config, *weights, {}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(status.message(),
+              HasSubstr("model.safetensors: changed while it was read, from 89888 to 89887"));
+}
+
 TEST(LoadNativeModel, AMissingAnExtraAndAMisshapenTensorAreNamed) {
   Json config = SmallConfig("decoder", "lm");
   auto message = [&](const std::map<std::string, Tensor>& tensors) {
-    auto model = NewNativeModel(config, Weights::Of(tensors), {});
+    auto model = NewNativeModel(config, *Weights::Of(tensors), {});
     return model.ok() ? std::string("loaded") : std::string(model.status().message());
   };
   RandomWeights weights = MakeRandomWeights(config);

@@ -31,8 +31,9 @@ TEST(Weights, LoadsOneFile) {
   ASSERT_TRUE(weights.ok()) << weights.status();
   EXPECT_EQ((*weights)->parameters(), 5);
   EXPECT_EQ((*weights)->bytes(), 3 * 4 + 2 * 8);
-  EXPECT_EQ(ToFloats((*weights)->tensors().at("a")), (std::vector<float>{1, 2, 3}));
-  EXPECT_EQ(static_cast<const int64_t*>((*weights)->tensors().at("ids").data)[1], 6);
+  EXPECT_EQ(ToFloats((*weights)->Read("a").value()), (std::vector<float>{1, 2, 3}));
+  EXPECT_EQ(static_cast<const int64_t*>((*weights)->Read("ids")->data)[1], 6);
+  EXPECT_TRUE(absl::IsNotFound((*weights)->Read("b").status()));
 }
 
 TEST(Weights, AlignsWhatItsFilePutAtOddAddresses) {
@@ -40,9 +41,35 @@ TEST(Weights, AlignsWhatItsFilePutAtOddAddresses) {
   folder.Write("odd.safetensors", SafetensorsOf({{"1", DType::kU8, {3}, "abc"}, Vector("2", {1, 2, 3})}));
   auto weights = Weights::LoadFile(folder / "odd.safetensors");
   ASSERT_TRUE(weights.ok()) << weights.status();
-  const Tensor& tensor = (*weights)->tensors().at("2");
+  const Tensor tensor = (*weights)->Read("2").value();
   EXPECT_EQ(reinterpret_cast<uintptr_t>(tensor.data) % 4, 0u);
   EXPECT_EQ(ToFloats(tensor), (std::vector<float>{1, 2, 3}));
+}
+
+TEST(Weights, WhatWasReadIsTheReadersAlone) {
+  TempFolder folder;
+  folder.Write("model.safetensors", SafetensorsOf({Vector("a", {1, 2, 3})}));
+  auto weights = Weights::Load(folder.path()).value();
+  const Tensor tensor = weights->Read("a").value();
+  EXPECT_EQ(weights->tensors().at("a").data, nullptr) << "nobody else holds it";
+  EXPECT_EQ(tensor.memory.use_count(), 1);
+  weights.reset();
+  std::filesystem::resize_file(folder / "model.safetensors", 0);
+  EXPECT_EQ(ToFloats(tensor), (std::vector<float>{1, 2, 3}));
+}
+
+TEST(Weights, AFileThatBecomesShorterBeforeItIsReadIsNamedWithTheTensor) {
+  TempFolder folder;
+  const std::string file = SafetensorsOf({Vector("a", {1, 2, 3}), Vector("b", {4})});
+  folder.Write("model.safetensors", file);
+  const auto weights = Weights::Load(folder.path()).value();
+  std::filesystem::resize_file(folder / "model.safetensors", file.size() - 1);
+  EXPECT_EQ(ToFloats(weights->Read("a").value()), (std::vector<float>{1, 2, 3}));
+  const std::string changed = Cat("model.safetensors: changed while it was read, from ", file.size(), " to ",
+                                  file.size() - 1, " bytes");
+  EXPECT_EQ(weights->Read("b").status(), Invalid("tensor \"b\": ", changed));
+  const WeightScope scope(*weights);
+  EXPECT_EQ(scope.Floats("b", {1}).status(), Invalid("tensor \"b\": ", changed));
 }
 
 TEST(Weights, RefusesAFolderWithoutWeights) {
@@ -93,7 +120,7 @@ TEST_F(ShardedWeights, LoadsAllShards) {
   auto weights = Weights::Load(folder_.path());
   ASSERT_TRUE(weights.ok()) << weights.status();
   EXPECT_EQ((*weights)->tensors().size(), 3u);
-  EXPECT_EQ(ToFloats((*weights)->tensors().at("c")), (std::vector<float>{3}));
+  EXPECT_EQ(ToFloats((*weights)->Read("c").value()), (std::vector<float>{3}));
 }
 
 TEST_F(ShardedWeights, RefusesWhatIndexAndShardsDisagreeAbout) {
