@@ -97,8 +97,7 @@ class LshAttention : public Attention {
   std::vector<PackedWeights> rotations_;  // of a head: rounds * directions outputs
 };
 
-// ------------------------------------------------------------------------------------------- what a head
-// keeps
+// ------------------------------------------------------------------------------- what a head keeps
 
 // One head's keys and values, and in a decoder for each round and bucket the list of its tokens, newest
 // first.

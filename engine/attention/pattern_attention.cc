@@ -24,8 +24,7 @@ int64_t Quotient(int64_t n, int64_t unit) { return (n + unit - 1) / unit; }
 
 }  // namespace
 
-// ---------------------------------------------------------------------------------------------- who sees
-// whom
+// ----------------------------------------------------------------------------------- who sees whom
 
 int64_t TrackSet::Places(int64_t track, int64_t positions) const {
   if (!listed.empty()) return std::ranges::lower_bound(listed, positions) - listed.begin();
@@ -133,8 +132,7 @@ double BlockPattern::Pairs(int64_t rows, int64_t tokens) const {
   return AllPairs(tokens) - AllPairs(tokens - rows);
 }
 
-// ----------------------------------------------------------------------------------------------- what is
-// shared
+// ---------------------------------------------------------------------------------- what is shared
 
 PatternAttention::PatternAttention(const AttentionSetting& setting, PatternOptions options,
                                    std::vector<Product> products, int64_t max_tokens)
@@ -230,7 +228,7 @@ absl::StatusOr<std::unique_ptr<Attention>> NewSelfAttention(
   return std::make_unique<PatternAttention>(setting, std::move(options), std::move(products), max_tokens);
 }
 
-// ------------------------------------------------------------------------------------------ one sequence
+// ------------------------------------------------------------------------------------ one sequence
 
 PatternRun::PatternRun(const PatternAttention& attention) : attention_(&attention) {
   const KeyValuePages empty(attention.core().type(), options().head_dim, options().k >= 0);
@@ -402,8 +400,7 @@ PatternRun::Tile PatternRun::TileAt(const AttentionRows& rows, int64_t task) con
   return {head, group + first * cut.period, cut.period, count};
 }
 
-// ------------------------------------------------------------------------------------------- taking rows
-// in
+// ---------------------------------------------------------------------------------- taking rows in
 
 void PatternRun::Take(const AttentionRows& rows, int head, int64_t cut, Scratch& scratch) {
   for (int set = 0; set < std::ssize(heads_[head]); ++set) TakeSet(rows, head, set, cut, scratch);
@@ -453,8 +450,7 @@ void PatternRun::Write(KeyValuePages& pages, int64_t place, const AttentionRows&
   }
 }
 
-// --------------------------------------------------------------------------------------------------
-// attending
+// --------------------------------------------------------------------------------------- attending
 
 void PatternRun::Attend(const AttentionRows& rows, const Tile& tile, Stage stage, int64_t part,
                         Scratch& scratch) {
@@ -497,8 +493,7 @@ void PatternRun::Attend(const AttentionRows& rows, const Tile& tile, Stage stage
   }
 }
 
-// -------------------------------------------------------------------------------------------------------
-// state
+// ------------------------------------------------------------------------------------------- state
 
 void PatternRun::Archive(StateArchive& archive) {
   archive.Number(tokens_, 0, kMostTokens);
