@@ -1,7 +1,9 @@
 #include "engine/attention/linear_scan.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <limits>
 #include <utility>
 
 #include "engine/attention/attention.h"
@@ -42,11 +44,24 @@ void Multiply(const Rows& a, int64_t rows, const void* b, int64_t ldb, Matrix<fl
 
 }  // namespace
 
-ScanMemory::ScanMemory(int64_t features, int64_t head_dim)
-    : features_(features), columns_(RoundUp(head_dim, 16)), data_(Buffer::Zeros(Bytes(features, head_dim))) {}
+ScanMemory::ScanMemory(int64_t features, int64_t head_dim, bool scaled)
+    : features_(features),
+      columns_(RoundUp(head_dim, 16)),
+      scaled_(scaled),
+      data_(Buffer::Zeros(Bytes(features, head_dim, scaled))) {
+  if (scaled) norm()[features] = std::numeric_limits<float>::lowest();
+}
 
-int64_t ScanMemory::Bytes(int64_t features, int64_t head_dim) {
-  return features * (RoundUp(head_dim, 16) + 1) * static_cast<int64_t>(sizeof(float));
+int64_t ScanMemory::Bytes(int64_t features, int64_t head_dim, bool scaled) {
+  const int64_t numbers = features * (RoundUp(head_dim, 16) + 1) + (scaled ? 1 : 0);
+  return numbers * static_cast<int64_t>(sizeof(float));
+}
+
+void ScanMemory::Raise(float peak) {
+  if (!scaled_ || !(peak > this->peak())) return;
+  const int64_t numbers = features_ * (columns_ + 1);  // the norm's, too
+  Scale(std::exp(this->peak() - peak), {sums().data, 1, numbers, numbers});
+  norm()[features_] = peak;
 }
 
 Matrix<float> ScanMemory::sums() { return {data_.as<float>(), features_, columns_, columns_}; }
@@ -71,14 +86,18 @@ class LinearScan::Block {
   void LoadKeys(const Rows& k, const Rows& v);
   void LoadMemory(const ScanMemory& memory);
   void AttendMemory(const ScanMemory& memory);  // the one loaded
-  void AttendBlock();
+  void AttendBlock(const ScanMemory& memory);
   void Write(const Rows& out) const;
-  void Remember(ScanMemory& memory) const;
+  void Remember(ScanMemory& memory);
 
  private:
   int64_t features() const { return scan_.options_.features; }
   bool bf16() const { return scan_.type_ == DType::kBf16; }
+  bool scaled() const { return scan_.options_.scaled; }
+  void PackKeys();
   void ClearBehindKeys();
+  void FindPeaks(float before);
+  void WeighKeys(float peak);
   void AttendTile(int64_t first, int64_t count);
 
   const LinearScan& scan_;
@@ -96,10 +115,13 @@ class LinearScan::Block {
   Rows kept_;                  // those not in the future, in the type; in f32 the same memory
   Matrix<float> result_;       // [kGrid, columns]
   float* divisors_;
+  // Scaled: of a key; the largest up to a row; of a query, which cancels.
+  float *exponents_ = nullptr, *peaks_ = nullptr, *unused_ = nullptr;
+  Scratch& scratch_;
 };
 
 LinearScan::Block::Block(const LinearScan& scan, Scratch& scratch)
-    : scan_(scan), columns_(RoundUp(scan.options_.head_dim, 16)) {
+    : scan_(scan), columns_(RoundUp(scan.options_.head_dim, 16)), scratch_(scratch) {
   const DType type = scan.type_;
   const int64_t even = RoundUp(features(), 2), pitch = RoundUp(features(), 16) + 16;
   query_features_ = TakeRows(type, kGrid, features(), pitch, scratch);
@@ -111,6 +133,11 @@ LinearScan::Block::Block(const LinearScan& scan, Scratch& scratch)
   kept_ = {DType::kF32, weights_.data, kTile, kGrid, kPitch};
   result_ = {scratch.Take<float>(kGrid * (columns_ + 16)), kGrid, columns_, columns_ + 16};
   divisors_ = scratch.Take<float>(kGrid);
+  if (scaled()) {
+    exponents_ = scratch.Take<float>(kGrid);
+    peaks_ = scratch.Take<float>(kGrid);
+    unused_ = scratch.Take<float>(kGrid);
+  }
   if (!bf16()) return;
   packed_keys_ = TakeRows(type, even, kGrid, kPitch, scratch).data;
   rounded_memory_ = TakeRows(type, features(), columns_, columns_, scratch);
@@ -122,16 +149,24 @@ LinearScan::Block::Block(const LinearScan& scan, Scratch& scratch)
 
 void LinearScan::Block::LoadQueries(const Rows& q) {
   queries_ = q.rows;
-  scan_.options_.feature_map(q, query_features_.Slice(0, q.rows));
+  scan_.Map(q, query_features_.Slice(0, q.rows), unused_, scratch_);
 }
 
 void LinearScan::Block::LoadKeys(const Rows& k, const Rows& v) {
   keys_ = k.rows;
-  scan_.options_.feature_map(k, key_features_.Slice(0, keys_));
-  PackColumns(key_features_.Slice(0, keys_), 0, kPitch, packed_keys_);
+  scan_.Map(k, key_features_.Slice(0, keys_), exponents_, scratch_);
   PackRows(v, 0, columns_, packed_values_);
+  PackKeys();
+}
+
+void LinearScan::Block::PackKeys() {
+  PackColumns(key_features_.Slice(0, keys_), 0, kPitch, packed_keys_);
   ClearBehindKeys();
   if (bf16()) UnpackPairs(packed_keys_, kPitch, transposed_keys_);
+}
+
+void LinearScan::Block::FindPeaks(float before) {
+  for (int64_t r = 0; r < keys_; ++r) peaks_[r] = before = std::max(before, exponents_[r]);
 }
 
 // Up to the next multiple of kPiece: products may sum over them.
@@ -160,7 +195,29 @@ void LinearScan::Block::AttendMemory(const ScanMemory& memory) {
   DotRows(query_features_.Slice(0, queries_), memory.norm(), divisors_);
 }
 
-void LinearScan::Block::AttendBlock() {
+// The keys' features, for the memory.
+void LinearScan::Block::WeighKeys(float peak) {
+  const ScratchFrame frame(scratch_);
+  const Rows wide = TakeRows(DType::kF32, 1, features(), features(), scratch_);
+  for (int64_t r = 0; r < keys_; ++r) {
+    const Rows row = key_features_.Slice(r, 1);
+    Convert(row, wide);
+    Scale(std::exp(exponents_[r] - peak), wide.As<float>());
+    Convert(wide, row);
+  }
+  PackKeys();
+}
+
+// After AttendMemory() of the memory as it is.
+void LinearScan::Block::AttendBlock(const ScanMemory& memory) {
+  if (scaled()) {
+    FindPeaks(memory.peak());
+    for (int64_t r = 0; r < queries_; ++r) {
+      const float share = std::exp(memory.peak() - peaks_[r]);
+      Scale(share, result_.Rows(r, 1).Cols(0, columns_));
+      divisors_[r] *= share;
+    }
+  }
   for (int64_t first = 0; first < queries_; first += kTile)
     AttendTile(first, std::min(kTile, queries_ - first));
 }
@@ -169,6 +226,8 @@ void LinearScan::Block::AttendTile(int64_t first, int64_t count) {
   const int64_t rows = RoundRows(static_cast<int>(count)), columns = RoundUp(first + count, kPiece);
   const Matrix<float> weights = weights_.Cols(0, columns);
   Multiply(query_features_.Slice(first, count), rows, packed_keys_, kPitch, weights, false);
+  if (scaled())
+    ScaleByExponents(weights.Rows(0, count), exponents_, std::min(keys_, first + count), peaks_ + first);
   KeepCausal(weights.Rows(0, count), first, kept_.Cols(0, columns), divisors_ + first);
   Multiply(kept_.Cols(0, columns), rows, packed_values_, columns_, result_.Rows(first, count), true);
 }
@@ -178,7 +237,12 @@ void LinearScan::Block::Write(const Rows& out) const {
   DivideRows(result, divisors_, static_cast<float>(scan_.options_.eps), out);
 }
 
-void LinearScan::Block::Remember(ScanMemory& memory) const {
+void LinearScan::Block::Remember(ScanMemory& memory) {
+  if (scaled()) {
+    FindPeaks(memory.peak());
+    memory.Raise(peaks_[keys_ - 1]);
+    WeighKeys(memory.peak());
+  }
   Multiply(transposed_keys_.Cols(0, RoundUp(keys_, kPiece)), features(), packed_values_, columns_,
            memory.sums(), true);
   AddColumnSums(key_features_.Slice(0, keys_), memory.norm());
@@ -186,6 +250,11 @@ void LinearScan::Block::Remember(ScanMemory& memory) const {
 }
 
 LinearScan::LinearScan(DType type, Options options) : type_(type), options_(std::move(options)) {}
+
+void LinearScan::Map(const Rows& x, const Rows& features, float* exponents, Scratch& scratch) const {
+  const ScratchFrame frame(scratch);
+  options_.feature_map(x, features, exponents, scratch);
+}
 
 void LinearScan::Extend(const Rows& q, const Rows& k, const Rows& v, ScanMemory& memory, const Rows& out,
                         Scratch& scratch) const {
@@ -197,7 +266,7 @@ void LinearScan::Extend(const Rows& q, const Rows& k, const Rows& v, ScanMemory&
     block.LoadKeys(k.Slice(row, count), v.Slice(row, count));
     block.LoadMemory(memory);
     block.AttendMemory(memory);
-    block.AttendBlock();
+    block.AttendBlock(memory);
     block.Write(out.Slice(row, count));
     block.Remember(memory);
   }
@@ -230,9 +299,12 @@ void LinearScan::Step(const Rows& q, const Rows& k, const Rows& v, ScanMemory& m
   const int64_t f = options_.features, columns = sums.cols;
   const Rows rounded = TakeRows(type_, 2, f, f, scratch);
   const Rows features = TakeRows(DType::kF32, 2, f, f, scratch);
-  options_.feature_map(q, rounded.Slice(0, 1));
-  options_.feature_map(k, rounded.Slice(1, 1));
+  float exponents[2] = {0, 0};  // of the query, which cancels, and of the key
+  Map(q, rounded.Slice(0, 1), exponents, scratch);
+  Map(k, rounded.Slice(1, 1), exponents + 1, scratch);
   Convert(rounded, features);
+  memory.Raise(exponents[1]);
+  if (options_.scaled) Scale(std::exp(exponents[1] - memory.peak()), features.Slice(1, 1).As<float>());
   const Rows value = TakeRows(DType::kF32, 1, columns, columns, scratch);
   std::memset(value.data, 0, columns * sizeof(float));
   Convert(v, value.Cols(0, v.cols));
@@ -253,7 +325,8 @@ int64_t LinearScan::ScratchBytes() const {
   const auto floats = [](int64_t n) { return Scratch::Piece(n * SizeOf(DType::kF32)); };
   const auto numbers = [&](int64_t n) { return Scratch::Piece(n * size); };
   const int64_t always = 2 * numbers(kGrid * pitch) + numbers(even * kPitch) + numbers(kGrid * columns) +
-                         floats(kTile * kPitch) + floats(kGrid * (columns + 16)) + floats(kGrid);
+                         floats(kTile * kPitch) + floats(kGrid * (columns + 16)) + floats(kGrid) +
+                         (options_.scaled ? 3 * floats(kGrid) + floats(features) : 0) + options_.map_scratch;
   if (type_ != DType::kBf16) return always;
   return always + numbers(even * kPitch) + numbers(features * columns) + numbers(even * columns) +
          numbers(kTile * kPitch);
@@ -263,8 +336,8 @@ int64_t LinearScan::ScratchBytes() const {
 double LinearScan::RowCost(bool causal) const {
   const double features = static_cast<double>(options_.features),
                head_dim = static_cast<double>(options_.head_dim);
-  if (!causal) return features * head_dim;
-  return 2 * features * head_dim + (kGrid + kTile) / 2.0 * (features + head_dim);
+  if (!causal) return features * head_dim + options_.map_row_cost;
+  return 2 * options_.map_row_cost + 2 * features * head_dim + (kGrid + kTile) / 2.0 * (features + head_dim);
 }
 
 }  // namespace heed

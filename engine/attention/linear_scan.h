@@ -9,6 +9,11 @@
 // within a block (a decode step) is a rank-1 update, the same within rounding.
 //
 // Features and values are f32 or bf16, memory and norm f32.
+//
+// Features that are exponentials (Performer) would leave the numbers' range: those of a row come divided by
+// exp(its exponent). A query's exponent cancels; a key's weighs it against the largest so far, the peak, by
+// which all that is remembered is divided. A row is compared with keys up to itself only, so none depends on
+// later ones.
 #ifndef HEED_ENGINE_ATTENTION_LINEAR_SCAN_H_
 #define HEED_ENGINE_ATTENTION_LINEAR_SCAN_H_
 
@@ -24,21 +29,26 @@ namespace heed {
 // All that one head of one sequence remembers, the same size at any length. Copies are independent.
 class ScanMemory {
  public:
-  ScanMemory(int64_t features, int64_t head_dim);
+  // `scaled`: with a peak.
+  ScanMemory(int64_t features, int64_t head_dim, bool scaled);
 
   Matrix<float> sums();  // [features, head_dim and zeros up to a multiple of 16]
   Matrix<const float> sums() const;
   float* norm();  // [features]
   const float* norm() const;
+  // The largest exponent of a key so far.
+  float peak() const { return scaled_ ? norm()[features_] : 0; }
+  void Raise(float peak);  // if it is larger
   int64_t tokens() const { return tokens_; }
   void Take(int64_t rows) { tokens_ += rows; }
 
   // The numbers; how many rows they stem from is the caller's to keep.
   void Archive(StateArchive& archive, int64_t tokens);
-  static int64_t Bytes(int64_t features, int64_t head_dim);
+  static int64_t Bytes(int64_t features, int64_t head_dim, bool scaled);
 
  private:
   int64_t features_, columns_;
+  bool scaled_;
   int64_t tokens_ = 0;
   Buffer data_;
 };
@@ -49,9 +59,13 @@ class LinearScan {
   struct Options {
     int64_t head_dim = 0;
     int64_t features = 0;
-    // Rows of queries or keys, [n, head_dim], to their features, [n, features], of the same type.
-    std::function<void(const Rows& x, const Rows& features)> feature_map;
-    double eps = 0;  // added to the normaliser
+    // Rows of queries or keys, [n, head_dim], to their features, [n, features], of the same type, and, if
+    // they are scaled, to the exponents of what each row's are divided by. At most kGrid rows.
+    std::function<void(const Rows& x, const Rows& features, float* exponents, Scratch& scratch)> feature_map;
+    bool scaled = false;
+    int64_t map_scratch = 0;  // bytes that feature_map takes at most
+    double map_row_cost = 0;  // multiply-adds of a row
+    double eps = 0;           // added to the normaliser
   };
   LinearScan(DType type, Options options);
 
@@ -63,7 +77,10 @@ class LinearScan {
   // Attends to all that is remembered. Rows may be cut at multiples of kGrid.
   void Attend(const Rows& q, const ScanMemory& memory, const Rows& out, Scratch& scratch) const;
 
-  ScanMemory NewMemory() const { return {options_.features, options_.head_dim}; }
+  ScanMemory NewMemory() const { return {options_.features, options_.head_dim, options_.scaled}; }
+  int64_t MemoryBytes() const {
+    return ScanMemory::Bytes(options_.features, options_.head_dim, options_.scaled);
+  }
   const Options& options() const { return options_; }
   // Multiply-adds for one row of one head: that is taken in, or attends to all that is remembered; or
   // Extend().
@@ -72,6 +89,7 @@ class LinearScan {
 
  private:
   class Block;
+  void Map(const Rows& x, const Rows& features, float* exponents, Scratch& scratch) const;
   void Step(const Rows& q, const Rows& k, const Rows& v, ScanMemory& memory, const Rows& out,
             Scratch& scratch) const;
 

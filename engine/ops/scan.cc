@@ -1,3 +1,7 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
 #include "engine/ops/simd.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -37,6 +41,47 @@ void EluPlusOne(const Rows& x, const Rows& y) {
           Store(d, hn::IfThenElse(hn::Gt(v, zero), hn::Add(v, one), below), to + i, count);
         });
       });
+    });
+  }
+}
+
+void SoftmaxFeatures(Matrix<const float> projections, const float* halves, float floor, const Rows& y,
+                     float* exponents) {
+  const D d;
+  const float least = floor > 0 ? std::log(floor) : std::numeric_limits<float>::lowest();
+  for (int64_t r = 0; r < projections.rows; ++r) {
+    const float* p = projections.row(r);
+    exponents[r] = std::max(least, *std::max_element(p, p + projections.cols) - halves[r]);
+    const V less = hn::Set(d, halves[r] + exponents[r]), more = hn::Set(d, floor * std::exp(-exponents[r]));
+    WithRow(y, r, [&](auto* to) HWY_ATTR {
+      ForVectors(d, projections.cols, [&](int64_t i, auto count) HWY_ATTR {
+        const V exponent = hn::Min(hn::Sub(Load(d, p + i, count), less), hn::Zero(d));
+        Store(d, hn::Add(ExpNonPositive(d, exponent), more), to + i, count);
+      });
+    });
+  }
+}
+
+void ReluFeatures(Matrix<const float> projections, float floor, const Rows& y) {
+  const D d;
+  for (int64_t r = 0; r < projections.rows; ++r) {
+    WithRow(y, r, [&](auto* to) HWY_ATTR {
+      ForVectors(d, projections.cols, [&](int64_t i, auto count) HWY_ATTR {
+        const V p = hn::Max(Load(d, projections.row(r) + i, count), hn::Zero(d));
+        Store(d, hn::Add(p, hn::Set(d, floor)), to + i, count);
+      });
+    });
+  }
+}
+
+void ScaleByExponents(Matrix<float> weights, const float* columns, int64_t count, const float* rows) {
+  const D d;
+  for (int64_t r = 0; r < weights.rows; ++r) {
+    const V row = hn::Set(d, rows[r]);
+    float* w = weights.row(r);
+    ForVectors(d, count, [&](int64_t i, auto some) HWY_ATTR {
+      const V exponent = hn::Min(hn::Sub(Load(d, columns + i, some), row), hn::Zero(d));
+      Store(d, hn::Mul(Load(d, w + i, some), ExpNonPositive(d, exponent)), w + i, some);
     });
   }
 }
@@ -159,6 +204,9 @@ HWY_AFTER_NAMESPACE();
 namespace heed {
 
 HWY_EXPORT(EluPlusOne);
+HWY_EXPORT(SoftmaxFeatures);
+HWY_EXPORT(ReluFeatures);
+HWY_EXPORT(ScaleByExponents);
 HWY_EXPORT(KeepCausal);
 HWY_EXPORT(DotRows);
 HWY_EXPORT(AddColumnSums);
@@ -167,6 +215,19 @@ HWY_EXPORT(ScanStep);
 HWY_EXPORT(UnpackPairs);
 
 void EluPlusOne(const Rows& x, const Rows& y) { HWY_DYNAMIC_DISPATCH(EluPlusOne)(x, y); }
+
+void SoftmaxFeatures(Matrix<const float> projections, const float* halves, float floor, const Rows& y,
+                     float* exponents) {
+  HWY_DYNAMIC_DISPATCH(SoftmaxFeatures)(projections, halves, floor, y, exponents);
+}
+
+void ReluFeatures(Matrix<const float> projections, float floor, const Rows& y) {
+  HWY_DYNAMIC_DISPATCH(ReluFeatures)(projections, floor, y);
+}
+
+void ScaleByExponents(Matrix<float> weights, const float* columns, int64_t count, const float* rows) {
+  HWY_DYNAMIC_DISPATCH(ScaleByExponents)(weights, columns, count, rows);
+}
 
 void KeepCausal(Matrix<const float> weights, int64_t first, const Rows& kept, float* sums) {
   HWY_DYNAMIC_DISPATCH(KeepCausal)(weights, first, kept, sums);

@@ -12,6 +12,17 @@ namespace heed {
 // y = elu(x) + 1: x + 1 above 0, exp(x) below. Each f32 or bf16; y may be x.
 void EluPlusOne(const Rows& x, const Rows& y);
 
+// Random features (Performer, Choromanski et al. 2021) of rows of which the projections, [rows, features],
+// and half the squared length are given. Softmax: y[r, f] = exp(p[r, f] - halves[r] - e) + floor exp(-e),
+// with e = exponents[r] the largest of its exponents and log(floor), so that no feature is above 2. Relu:
+// max(p, 0) + floor.
+void SoftmaxFeatures(Matrix<const float> projections, const float* halves, float floor, const Rows& y,
+                     float* exponents);
+void ReluFeatures(Matrix<const float> projections, float floor, const Rows& y);
+
+// weights[r, c] *= exp(columns[c] - rows[r]), where that is at most 1; columns beyond `count` stay.
+void ScaleByExponents(Matrix<float> weights, const float* columns, int64_t count, const float* rows);
+
 // Row r keeps its weights up to the column `first` + r and gets zeros after it; f32 (`kept` may be the
 // weights' own memory) or bf16. sums[r] += the kept, as `kept` holds them. Columns are a multiple of 32.
 void KeepCausal(Matrix<const float> weights, int64_t first, const Rows& kept, float* sums);

@@ -74,6 +74,14 @@ inline std::map<std::string, std::vector<int64_t>> Synthesizer(
   return more;
 }
 
+// The same, with random features.
+inline std::map<std::string, std::vector<int64_t>> WithRandomFeatures(int64_t width, int64_t heads,
+                                                                      int64_t features) {
+  auto tensors = QueryKeyValue(width, width, width);
+  tensors["features"] = {features, width / heads};
+  return tensors;
+}
+
 // The same, with learned keys and values.
 inline std::map<std::string, std::vector<int64_t>> WithPersistentVectors(int64_t width, int64_t heads,
                                                                          int64_t slots) {
@@ -179,6 +187,16 @@ inline std::vector<AttentionExample> AttentionExamples() {
       {"synthesizer",
        R"({"form": "mixture", "n_max": 4096, "factors": [64, 64], "rank": 3, "terms": ["dot_product", "factorized_random", "dense", "factorized_dense"]})",
        Place::kDecoder, 16, 2, mixture},
+      {"performer", R"({"kernel": "softmax", "num_features": 40})", Place::kDecoder, 32, 4,
+       WithRandomFeatures(32, 4, 40)},
+      {"performer", R"({"kernel": "softmax", "num_features": 21, "eps": 1e-4})", Place::kDecoder, 45, 5,
+       WithRandomFeatures(45, 5, 21)},
+      {"performer", R"({"kernel": "relu", "num_features": 64})", Place::kDecoder, 32, 4,
+       WithRandomFeatures(32, 4, 64)},
+      {"performer", R"({"kernel": "softmax", "num_features": 32})", Place::kEncoder, 32, 4,
+       WithRandomFeatures(32, 4, 32)},
+      {"performer", R"({"kernel": "relu", "num_features": 48, "eps": 0.01})", Place::kCross, 32, 4,
+       WithRandomFeatures(32, 4, 48)},
       {"blockwise", R"({"block": 24})", Place::kDecoder, 32, 4, plain},
       {"blockwise", R"({"block": 300})", Place::kDecoder, 32, 4, plain},
       {"blockwise", R"({"block": 40})", Place::kEncoder, 32, 4, plain},

@@ -46,7 +46,11 @@ struct World {
         k(OwnedRows::Random(type, n, head_dim, 2)),
         v(OwnedRows::Random(type, n, head_dim, 3)),
         out(type, n, head_dim),
-        scan(type, {head_dim, features, features == head_dim ? EluPlusOne : Neighbours, 1e-6}),
+        scan(type, {.head_dim = head_dim,
+                    .features = features,
+                    .feature_map = [](const Rows& x, const Rows& y, float*,
+                                      Scratch&) { x.cols == y.cols ? EluPlusOne(x, y) : Neighbours(x, y); },
+                    .eps = 1e-6}),
         memory(scan.NewMemory()) {}
 
   void Extend(int64_t begin, int64_t end) {
@@ -62,8 +66,9 @@ struct World {
   double Error(bool causal) const {
     const int64_t f = scan.options().features;
     OwnedRows fq(q.rows().dtype, n, f), fk(q.rows().dtype, n, f);
-    scan.options().feature_map(q.rows(), fq.rows());
-    scan.options().feature_map(k.rows(), fk.rows());
+    Scratch maps;
+    scan.options().feature_map(q.rows(), fq.rows(), nullptr, maps);
+    scan.options().feature_map(k.rows(), fk.rows(), nullptr, maps);
     double largest = 0;
     for (int64_t i = 0; i < n; ++i) {
       std::vector<double> sums(v.rows().cols);
