@@ -253,37 +253,19 @@ int64_t SlidingWindowAttention::ScratchBytes() const {
 
 // ------------------------------------------------------------------------------------------- the options
 
-int64_t Integer(JsonFields& fields, std::string_view key, const Json& value, int64_t min, int64_t max) {
-  if (value.is_number_integer() && value >= min && value <= max) return value.get<int64_t>();
-  fields.Fail(Cat(key, ": ", Shown(value), " is no integer from ", min, " to ", max));
-  return min;
-}
-
+// One for all heads, or one for each.
 std::vector<int64_t> ReadDilations(JsonFields& fields, int heads) {
-  const Json& value = fields.Raw("dilation");
-  if (!value.is_array()) {
-    const int64_t dilation = value.is_null() ? 1 : Integer(fields, "dilation", value, 1, kMostDilation);
-    return std::vector<int64_t>(heads, dilation);
-  }
-  if (std::ssize(value) != heads) {
-    fields.Fail(Cat("dilation: ", value.size(), " numbers for ", heads, " heads"));
-    return std::vector<int64_t>(heads, 1);
-  }
-  std::vector<int64_t> dilations;
-  for (const Json& one : value) dilations.push_back(Integer(fields, "dilation", one, 1, kMostDilation));
+  if (!fields.Raw("dilation").is_array())
+    return std::vector<int64_t>(heads, fields.Int("dilation", 1, 1, kMostDilation));
+  std::vector<int64_t> dilations = fields.Ints("dilation", heads, heads, 1, kMostDilation);
+  dilations.resize(heads, 1);
   return dilations;
 }
 
+// A position named twice is still one token.
 std::vector<int64_t> ReadGlobalTokens(JsonFields& fields) {
-  const Json& value = fields.Raw("global_tokens");
-  if (value.is_null()) return {};
-  if (!value.is_array() || std::ssize(value) > kMostGlobalTokens) {
-    fields.Fail(
-        Cat("global_tokens: ", Shown(value), " is no list of at most ", kMostGlobalTokens, " positions"));
-    return {};
-  }
-  std::set<int64_t> tokens;  // a position named twice is still one token
-  for (const Json& one : value) tokens.insert(Integer(fields, "global_tokens", one, 0, kFar));
+  const std::vector<int64_t> named = fields.Ints("global_tokens", 0, kMostGlobalTokens, 0, kFar);
+  const std::set<int64_t> tokens(named.begin(), named.end());
   return {tokens.begin(), tokens.end()};
 }
 

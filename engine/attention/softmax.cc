@@ -6,7 +6,8 @@
 //   relative_bias {buckets, max_distance}   a learned bias for each bucket of distances, tensor [buckets,
 //   heads]
 //                                           (Raffel et al. 2020)
-//   window (none)                           a token sees the newest `window`, itself included
+//   window (none)                           a token sees the newest `window`, itself included; in an encoder
+//                                           those at most window / 2 to either side
 //   sinks (0), sink_positions ("cache" | "text")   the first tokens stay visible (Xiao et al. 2023)
 // Sinks are the first keys kept a second time, which a row sees as soon as its window has passed them, so
 // that the pages behind the window can go.
@@ -70,8 +71,9 @@ class WindowWithSinks : public BandPattern {
 std::shared_ptr<const Pattern> NewPattern(const Options& options) {
   if (options.sinks > 0) return std::make_shared<WindowWithSinks>(options);
   Band band;
+  if (options.window > 0) band.left = options.causal ? options.window - 1 : options.window / 2;
+  if (options.window > 0) band.right = band.left;
   if (options.causal) band.right = 0;
-  if (options.window > 0) band.left = options.window - 1;
   return std::make_shared<BandPattern>(band);
 }
 
@@ -138,9 +140,13 @@ absl::Status CheckTogether(const JsonFields& fields, const AttentionSetting& set
     return Invalid(fields.where(), ".num_key_value_heads: ", options.heads, " heads are not divisible by ",
                    options.key_value_heads);
   }
-  if (options.window > 0 && !options.causal) {
+  if (options.window > 0 && setting.cross) {
     return Invalid(fields.where(), ".window: ", options.window,
-                   ": a window looks back, and this attention is not causal");
+                   ": the keys of another sequence have no distance");
+  }
+  if (options.sinks > 0 && !options.causal) {
+    return Invalid(fields.where(), ".sinks: ", options.sinks,
+                   ": sinks are what a decoder's window leaves behind");
   }
   if (options.sinks > 0 && options.window == 0) {
     return Invalid(fields.where(), ".sinks: ", options.sinks,

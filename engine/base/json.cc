@@ -191,7 +191,10 @@ std::vector<int64_t> JsonFields::Ints(std::string_view key, int64_t least, int64
   if (value == nullptr) return {};
   std::vector<int64_t> numbers;
   if (!value->is_array() || std::ssize(*value) < least || std::ssize(*value) > most) {
-    FailField(key, Cat(": ", Shown(*value), " is no list of ", least, " to ", most, " whole numbers"));
+    const std::string count = least == most ? Cat(most)
+                              : least == 0  ? Cat("at most ", most)
+                                            : Cat(least, " to ", most);
+    FailField(key, Cat(": ", Shown(*value), " is no list of ", count, " whole numbers"));
     return {};
   }
   for (const Json& one : *value) {

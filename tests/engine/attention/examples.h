@@ -127,6 +127,7 @@ inline std::vector<AttentionExample> AttentionExamples() {
       {"softmax", R"({"window": 1})", Place::kDecoder, 32, 4, plain},
       {"softmax", R"({"window": 130, "rope": {}, "num_key_value_heads": 2})", Place::kDecoder, 32, 4,
        grouped},
+      {"softmax", R"({"window": 61, "alibi": true})", Place::kEncoder, 32, 4, plain},
       {"softmax", R"({"window": 12, "sinks": 4, "rope": {}, "num_key_value_heads": 2})", Place::kDecoder, 32,
        4, grouped},
       {"softmax", R"({"window": 150, "sinks": 130, "rope": {"layout": "interleaved"}})", Place::kDecoder, 32,

@@ -68,7 +68,8 @@ struct Definition {
     Vector result(dim);
     double sum = 0;
     for (int64_t j = 0; j < passage.source(); ++j) {
-      const bool seen = !layer.causal() || (j <= i && (window == 0 || i - j < window || j < sinks));
+      const bool seen = layer.causal() ? j <= i && (window == 0 || i - j < window || j < sinks)
+                                       : window == 0 || std::abs(i - j) <= window / 2;
       if (!seen) continue;
       const int64_t place = by_cache && j < sinks ? std::min(i, sinks + window - 1) : i;
       const Vector q = Turned(Head(passage.product(0), i, head), place),
@@ -135,8 +136,10 @@ TEST(Softmax, AWindowsStateStopsGrowing) {
 
 TEST(Softmax, RefusesOptionsThatCannotBe) {
   const std::vector<Refusal> refusals = {
-      {Place::kEncoder, R"({"window": 12})", {"layers[0].attention.window", "12", "not causal"}},
-      {Place::kCross, R"({"window": 12})", {"window", "not causal"}},
+      {Place::kCross, R"({"window": 12})", {"layers[0].attention.window", "12", "no distance"}},
+      {Place::kEncoder,
+       R"({"window": 12, "sinks": 1})",
+       {"layers[0].attention.sinks", "1", "decoder's window"}},
       {Place::kDecoder, R"({"sinks": 4})", {"sinks", "4", "need a window"}},
       {Place::kDecoder, R"({"window": -1})", {"window", "-1", "below 0"}},
       {Place::kDecoder, R"({"num_key_value_heads": 3})", {"num_key_value_heads", "4 heads", "3"}},

@@ -129,8 +129,8 @@ TEST(SlidingWindow, RefusesWhatCannotBe) {
       {Place::kDecoder, R"({"window": 8, "global_tokens": [0]})", {"global_tokens", "decoder"}},
       {Place::kEncoder, R"({"window": 8, "global_tokens": 0})", {"global_tokens", "0", "list"}},
       {Place::kEncoder, R"({"window": 8, "global_tokens": [-1]})", {"global_tokens", "-1"}},
-      {Place::kDecoder, R"({"window": 8, "dilation": 0})", {"dilation", "0", "from 1"}},
-      {Place::kDecoder, R"({"window": 8, "dilation": [1, 2]})", {"dilation", "2 numbers", "4 heads"}},
+      {Place::kDecoder, R"({"window": 8, "dilation": 0})", {"dilation", "0", "below 1"}},
+      {Place::kDecoder, R"({"window": 8, "dilation": [1, 2]})", {"dilation", "[1,2]", "4 whole numbers"}},
       {Place::kDecoder, R"({"window": 8, "dilation": [1, 2, "x", 1]})", {"dilation", "x"}},
   };
   const Layer layer(Band(R"({"window": 8})", Place::kDecoder), Precision::kF32);

@@ -97,6 +97,26 @@ TEST(JsonFields, NamesTheKeyTheValueAndTheLimit) {
             "config.json: too wide");
 }
 
+TEST(JsonFields, ReadsListsOfWholeNumbers) {
+  const auto refusal = [](const std::string& list, int64_t least, int64_t most) {
+    const Json object = ParseJson(R"({"n": )" + list + "}", "t").value();
+    JsonFields fields(object, "config.json");
+    fields.Ints("n", least, most, 1, 9);
+    return std::string(fields.Finish().message());
+  };
+  const Json object = ParseJson(R"({"n": [3, 1, 9]})", "t").value();
+  JsonFields fields(object, "config.json");
+  EXPECT_THAT(fields.Ints("n", 1, 3, 1, 9), testing::ElementsAre(3, 1, 9));
+  EXPECT_TRUE(fields.Ints("absent", 1, 3, 1, 9).empty());
+  EXPECT_TRUE(fields.Finish().ok());
+  EXPECT_THAT(refusal("[1, 2]", 3, 3), HasSubstr("n: [1,2] is no list of 3 whole numbers"));
+  EXPECT_THAT(refusal("[1, 2]", 0, 1), HasSubstr("n: [1,2] is no list of at most 1 whole numbers"));
+  EXPECT_THAT(refusal("7", 1, 3), HasSubstr("n: 7 is no list of 1 to 3 whole numbers"));
+  EXPECT_THAT(refusal("[1, 10]", 1, 3), HasSubstr("n: 10 is no whole number from 1 to 9"));
+  EXPECT_THAT(refusal("[1.5]", 1, 3), HasSubstr("n: 1.5 is no whole number"));
+  EXPECT_THAT(refusal("[18446744073709551615]", 1, 3), HasSubstr("is no whole number"));
+}
+
 TEST(JsonFields, NamesTheWayToAnInnerObject) {
   const Json object = ParseJson(R"({"window": 0})", "t").value();
   JsonFields fields(object, "config.json: layers[3].attention");
