@@ -102,6 +102,10 @@ class Maker {
       Product(name + ".r", width_, width_, false);
       for (const char* part : {".pos_bias_u", ".pos_bias_v"}) Add(name + part, {heads, head_dim}, 0.3);
     }
+    if (options.contains("num_features")) Add(name + ".features", {options["num_features"], head_dim}, 1.0);
+    if (options.contains("slots")) {
+      for (const char* part : {".pk", ".pv"}) Add(name + part, {heads, options["slots"], head_dim}, 1.0);
+    }
     if (options["type"] == "synthesizer") Synthesizer(name, options, heads, head_dim);
     if (options.contains("relative_bias"))
       Add(name + ".relative_bias", {options["relative_bias"]["buckets"], heads}, 1.0);
