@@ -63,9 +63,10 @@ class LinearScan {
     // they are scaled, to the exponents of what each row's are divided by. At most kGrid rows.
     std::function<void(const Rows& x, const Rows& features, float* exponents, Scratch& scratch)> feature_map;
     bool scaled = false;
-    int64_t map_scratch = 0;  // bytes that feature_map takes at most
-    double map_row_cost = 0;  // multiply-adds of a row
-    double eps = 0;           // added to the normaliser
+    bool data_dependent = false;  // as Attention says: a rounding may switch features off
+    int64_t map_scratch = 0;      // bytes that feature_map takes at most
+    double map_row_cost = 0;      // multiply-adds of a row
+    double eps = 0;               // added to the normaliser
   };
   LinearScan(DType type, Options options);
 

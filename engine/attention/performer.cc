@@ -9,7 +9,9 @@
 // Tensors: q, k, v; features [num_features, head_dim], the same for all heads.
 // State: num_features (head_dim + 1) numbers a head, whatever the length. Decoding is exact.
 //
-// Projections and exponents are f32 whatever the precision; a feature is rounded once it is made.
+// Projections and exponents are f32 whatever the precision; a feature is rounded once it is made. Of the
+// relu, the sign of a projection decides whether a feature counts at all, and another precision's rounding of
+// q or k may decide otherwise.
 #include <cmath>
 #include <memory>
 #include <utility>
@@ -88,6 +90,7 @@ absl::StatusOr<std::unique_ptr<Attention>> NewPerformerAttention(const Attention
   const auto map = std::make_shared<RandomFeatures>(std::move(features), options.features, options.head_dim,
                                                     softmax, static_cast<float>(eps));
   options.scaled = softmax;
+  options.data_dependent = !softmax;
   options.map_scratch = map->ScratchBytes();
   options.map_row_cost = static_cast<double>(options.features * options.head_dim);
   options.feature_map = [map](const Rows& x, const Rows& to, float* exponents, Scratch& scratch) {

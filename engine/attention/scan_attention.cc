@@ -120,6 +120,7 @@ ScanAttention::ScanAttention(const AttentionSetting& setting, LinearScan scan, s
     : scan_(std::move(scan)), heads_(setting.num_heads), causal_(setting.causal && !setting.cross) {
   products_ = std::move(products);
   constant_bytes_ = constant_bytes;
+  data_dependent_ = scan_.options().data_dependent;
   out_width_ = setting.width;
   decode_ = causal_ || setting.cross ? DecodeClass::kExact : DecodeClass::kNone;
 }
