@@ -240,8 +240,9 @@ void CheckDecoder(const Model& model, const Case& c, const Output& whole, Compar
 
 GoldenBound BoundOf(Precision precision, bool data_dependent) {
   constexpr double kAny = std::numeric_limits<double>::infinity();
-  // Measured on the oracle's cases: 0.093 and 0.159 at most.
-  if (data_dependent) return {.rms = precision == Precision::kBf16 ? 0.12 : 0.20, .largest = kAny};
+  // A choice that falls otherwise is another value altogether, and of a short input a quarter of the output
+  // (0.247 seen). Measured on the oracle's cases: 0.093 and 0.159 at most.
+  if (data_dependent) return {.rms = precision == Precision::kBf16 ? 0.12 : 0.35, .largest = kAny};
   if (precision == Precision::kBf16) return {.rms = 0.03, .largest = 0.15};
   return {.rms = 0.10, .largest = 0.50};  // measured on the cases of the tree: 0.087 and 0.38 at most
 }
