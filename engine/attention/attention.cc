@@ -1,6 +1,7 @@
 #include "engine/attention/attention.h"
 
 #include "engine/base/status.h"
+#include "engine/base/type_table.h"
 
 namespace heed {
 
@@ -12,12 +13,7 @@ using Factory = absl::StatusOr<std::unique_ptr<Attention>>(const AttentionSettin
 
 namespace {
 
-struct Variant {
-  const char* type;
-  Factory* factory;
-};
-
-constexpr Variant kVariants[] = {
+constexpr TypeEntry<Factory> kVariants[] = {
 #define VARIANT(type, factory) {#type, factory},
 #include "engine/attention/variants.def"
 #undef VARIANT
@@ -37,21 +33,13 @@ std::string_view Name(DecodeClass decode) {
   return "none";
 }
 
-std::vector<std::string_view> AttentionTypes() {
-  std::vector<std::string_view> types;
-  for (const Variant& variant : kVariants) types.push_back(variant.type);
-  return types;
-}
+std::vector<std::string_view> AttentionTypes() { return TypesOf<Factory>(kVariants); }
 
 absl::StatusOr<std::unique_ptr<Attention>> NewAttention(const AttentionSetting& setting, JsonFields& fields,
                                                         const WeightScope& scope) {
-  const std::string type = fields.String("type", "");
-  for (const Variant& variant : kVariants) {
-    if (variant.type == type) return variant.factory(setting, fields, scope);
-  }
-  std::string known;
-  for (const Variant& variant : kVariants) known += Cat(known.empty() ? "" : ", ", variant.type);
-  return Invalid(fields.where(), ".type: \"", type, "\" is none of ", known);
+  ASSIGN_OR_RETURN(Factory* const factory,
+                   FactoryOf<Factory>(kVariants, fields.String("type", ""), fields.where()));
+  return factory(setting, fields, scope);
 }
 
 int64_t HeadDim(const AttentionSetting& setting, JsonFields& fields) {

@@ -37,6 +37,10 @@ inline constexpr int64_t kGrid = 128;
 // Multiply-adds that a task has at most, or little more: 128 rows of a head of 64 numbers that read 65,536
 // keys. What costs more is cut into more tasks, or more stages.
 inline constexpr double kTaskCost = 1 << 30;
+// What a number costs that is only moved, in the time of a product's multiply-adds.
+inline constexpr double kMoved = 8;
+// Rows that one task takes in: whole pages of keys and values.
+inline constexpr int64_t kTakenRows = 8 * kGrid;
 
 // Whether the step of token t gives row t of the whole sequence's pass.
 enum class DecodeClass {
@@ -79,7 +83,6 @@ struct AttentionRows {
   int64_t first = 0;         // position of the first row in its sequence
   int64_t count = 0;         // rows that attend; 0 when only a source is taken in, as models do it
   int64_t source_count = 0;  // rows that become keys and values: == count in self-attention
-  bool complete = false;     // no further row will come: an encoder, or a whole source
   // Results of the products, side by side, in the order of Attention::products: product p is Cols(offset[p],
   // width[p]).
   const Rows* products =

@@ -56,8 +56,8 @@ absl::StatusOr<std::unique_ptr<Attention>> NewAxialAttention(const AttentionSett
     fields.Fail(Cat("axis: neighbours along it are more than ", kMostStep, " positions apart"));
   }
   RETURN_IF_ERROR(fields.Finish());
-  return NewSelfAttention(setting, fields, scope, {std::make_shared<BlockPattern>(blocks)},
-                          static_cast<int64_t>(positions));
+  return NewPatternAttention(setting, fields, scope, {std::make_shared<BlockPattern>(blocks)},
+                             static_cast<int64_t>(positions));
 }
 
 }  // namespace heed

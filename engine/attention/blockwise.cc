@@ -13,7 +13,7 @@ absl::StatusOr<std::unique_ptr<Attention>> NewBlockwiseAttention(const Attention
                                                                  const WeightScope& scope) {
   const int64_t block = fields.RequiredInt("block", 1, kMostSpan);
   if (setting.cross) fields.Fail("blocks are of one sequence: this is no cross-attention");
-  return NewSelfAttention(
+  return NewPatternAttention(
       setting, fields, scope,
       {std::make_shared<BlockPattern>(BlockPattern::Blocks{.block = block, .causal = setting.causal})});
 }

@@ -16,7 +16,7 @@ absl::StatusOr<std::unique_ptr<Attention>> NewImageLocal1dAttention(const Attent
   blocks.before = fields.RequiredInt("memory_block", 0, kMostSpan);
   if (!setting.causal || setting.cross)
     fields.Fail("pixels come one after another: this attention is for decoders only");
-  return NewSelfAttention(setting, fields, scope, {std::make_shared<BlockPattern>(blocks)});
+  return NewPatternAttention(setting, fields, scope, {std::make_shared<BlockPattern>(blocks)});
 }
 
 }  // namespace heed

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "absl/log/check.h"
+#include "engine/base/round.h"
 #include "engine/ops/pack.h"
 #include "engine/ops/softmax.h"
 
@@ -12,7 +13,6 @@ namespace {
 
 constexpr int64_t kWord = 4;  // bytes of a float, or of a pair of bf16
 
-int64_t RoundUp(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
 int64_t ValueColumns(int64_t head_dim) { return RoundUp(head_dim, 16); }
 
 int64_t KeyPanelBytes(DType type, int64_t head_dim) {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "engine/attention/attention.h"
+#include "engine/base/round.h"
 #include "engine/ops/microkernel.h"
 #include "engine/ops/pack.h"
 #include "engine/ops/rows.h"
@@ -23,8 +24,6 @@ constexpr int64_t kTile = kGrid / 2;
 constexpr int64_t kPiece = 32;
 // Distance between rows of a block's weights and transposed features; no power of two.
 constexpr int64_t kPitch = kGrid + 32;
-
-int64_t RoundUp(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
 
 Rows TakeRows(DType type, int64_t rows, int64_t cols, int64_t stride, Scratch& scratch) {
   return {type, scratch.Take<char>(rows * stride * SizeOf(type)), rows, cols, stride};
@@ -83,7 +82,7 @@ class LinearScan::Block {
   Block(const LinearScan& scan, Scratch& scratch);
 
   void LoadQueries(const Rows& q);
-  void LoadKeys(const Rows& k, const Rows& v);
+  void LoadKeys(const Rows& k, const Rows& v, float peak);  // peak: of the memory before them
   void LoadMemory(const ScanMemory& memory);
   void AttendMemory(const ScanMemory& memory);  // the one loaded
   void AttendBlock(const ScanMemory& memory);
@@ -96,7 +95,6 @@ class LinearScan::Block {
   bool scaled() const { return scan_.options_.scaled; }
   void PackKeys();
   void ClearBehindKeys();
-  void FindPeaks(float before);
   void WeighKeys(float peak);
   void AttendTile(int64_t first, int64_t count);
 
@@ -152,21 +150,18 @@ void LinearScan::Block::LoadQueries(const Rows& q) {
   scan_.Map(q, query_features_.Slice(0, q.rows), unused_, scratch_);
 }
 
-void LinearScan::Block::LoadKeys(const Rows& k, const Rows& v) {
+void LinearScan::Block::LoadKeys(const Rows& k, const Rows& v, float peak) {
   keys_ = k.rows;
   scan_.Map(k, key_features_.Slice(0, keys_), exponents_, scratch_);
   PackRows(v, 0, columns_, packed_values_);
   PackKeys();
+  for (int64_t r = 0; scaled() && r < keys_; ++r) peaks_[r] = peak = std::max(peak, exponents_[r]);
 }
 
 void LinearScan::Block::PackKeys() {
   PackColumns(key_features_.Slice(0, keys_), 0, kPitch, packed_keys_);
   ClearBehindKeys();
   if (bf16()) UnpackPairs(packed_keys_, kPitch, transposed_keys_);
-}
-
-void LinearScan::Block::FindPeaks(float before) {
-  for (int64_t r = 0; r < keys_; ++r) peaks_[r] = before = std::max(before, exponents_[r]);
 }
 
 // Up to the next multiple of kPiece: products may sum over them.
@@ -211,7 +206,6 @@ void LinearScan::Block::WeighKeys(float peak) {
 // After AttendMemory() of the memory as it is.
 void LinearScan::Block::AttendBlock(const ScanMemory& memory) {
   if (scaled()) {
-    FindPeaks(memory.peak());
     for (int64_t r = 0; r < queries_; ++r) {
       const float share = std::exp(memory.peak() - peaks_[r]);
       Scale(share, result_.Rows(r, 1).Cols(0, columns_));
@@ -239,7 +233,6 @@ void LinearScan::Block::Write(const Rows& out) const {
 
 void LinearScan::Block::Remember(ScanMemory& memory) {
   if (scaled()) {
-    FindPeaks(memory.peak());
     memory.Raise(peaks_[keys_ - 1]);
     WeighKeys(memory.peak());
   }
@@ -263,7 +256,7 @@ void LinearScan::Extend(const Rows& q, const Rows& k, const Rows& v, ScanMemory&
   for (int64_t row = 0, count; row < q.rows; row += count) {
     count = std::min(kGrid - memory.tokens() % kGrid, q.rows - row);
     block.LoadQueries(q.Slice(row, count));
-    block.LoadKeys(k.Slice(row, count), v.Slice(row, count));
+    block.LoadKeys(k.Slice(row, count), v.Slice(row, count), memory.peak());
     block.LoadMemory(memory);
     block.AttendMemory(memory);
     block.AttendBlock(memory);
@@ -276,7 +269,7 @@ void LinearScan::Remember(const Rows& k, const Rows& v, ScanMemory& memory, Scra
   Block block(*this, scratch);
   for (int64_t row = 0, count; row < k.rows; row += count) {
     count = std::min(kGrid - memory.tokens() % kGrid, k.rows - row);
-    block.LoadKeys(k.Slice(row, count), v.Slice(row, count));
+    block.LoadKeys(k.Slice(row, count), v.Slice(row, count), memory.peak());
     block.Remember(memory);
   }
 }

@@ -31,6 +31,7 @@
 #include "engine/attention/attention.h"
 #include "engine/attention/gathered.h"
 #include "engine/attention/token_pages.h"
+#include "engine/base/round.h"
 #include "engine/base/status.h"
 
 namespace heed {
@@ -42,15 +43,9 @@ constexpr float kOwn = -1e5f;
 constexpr float kEpsilon = 1e-6f;
 // Rows whose rounds are one task of each head.
 constexpr int64_t kFewRows = kGrid / 2;
-// Rows that one task takes in: whole pages.
-constexpr int64_t kTakenRows = 8 * kGrid;
 // Multiply-adds of a task of a round, so that a long text's tasks are more than the heads.
 constexpr double kRoundCost = kTaskCost / 64;
-// What a number costs that is only moved, in the time of a product's multiply-adds.
-constexpr double kMoved = 8;
 enum { kS, kV };  // the products
-
-int64_t Quotient(int64_t n, int64_t unit) { return (n + unit - 1) / unit; }
 
 struct Options {
   int heads = 1;

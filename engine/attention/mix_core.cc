@@ -6,6 +6,7 @@
 #include "absl/log/check.h"
 #include "engine/attention/key_value_pages.h"
 #include "engine/attention/softmax_core.h"
+#include "engine/base/round.h"
 #include "engine/ops/microkernel.h"
 #include "engine/ops/outer.h"
 #include "engine/ops/pack.h"
@@ -16,8 +17,6 @@ namespace {
 
 // Distance between rows of scores; no power of two, so that rows do not meet in one cache set.
 constexpr int64_t kPitch = kKeyBlock + 16;
-
-int64_t RoundUp(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
 
 // Rows of floats in the type, the numbers after them zeros.
 Rows Store(DType type, const std::vector<float>& numbers, int64_t rows, int64_t stride, Buffer& memory) {

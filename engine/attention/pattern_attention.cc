@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/log/check.h"
+#include "engine/base/round.h"
 #include "engine/base/status.h"
 
 namespace heed {
@@ -15,12 +16,6 @@ constexpr int64_t kPage = KeyValuePages::kPage;
 constexpr int64_t kMostTokens = int64_t{1} << 40;
 // Rows, counted by heads, whose parts of long key ranges are tasks of their own.
 constexpr int64_t kFewRows = 16;
-// Rows that one task takes in: whole pages of a track of all positions.
-constexpr int64_t kTakenRows = 8 * kPage;
-// What a number costs that is only moved, in the time of a product's multiply-adds.
-constexpr double kMoved = 8;
-
-int64_t Quotient(int64_t n, int64_t unit) { return (n + unit - 1) / unit; }
 
 }  // namespace
 
@@ -215,14 +210,19 @@ absl::StatusOr<std::vector<Product>> LoadQueriesKeysValues(const AttentionSettin
   return std::vector<Product>{q, k, v};
 }
 
-absl::StatusOr<std::unique_ptr<Attention>> NewSelfAttention(
-    const AttentionSetting& setting, JsonFields& fields, const WeightScope& scope,
-    std::vector<std::shared_ptr<const Pattern>> patterns, int64_t max_tokens) {
+PatternOptions PlainHeads(const AttentionSetting& setting, JsonFields& fields) {
   PatternOptions options;
   options.heads = options.key_value_heads = setting.num_heads;
   options.head_dim = HeadDim(setting, fields);
-  RETURN_IF_ERROR(fields.Finish());
   options.scale = 1 / std::sqrt(static_cast<double>(options.head_dim));
+  return options;
+}
+
+absl::StatusOr<std::unique_ptr<Attention>> NewPatternAttention(
+    const AttentionSetting& setting, JsonFields& fields, const WeightScope& scope,
+    std::vector<std::shared_ptr<const Pattern>> patterns, int64_t max_tokens) {
+  PatternOptions options = PlainHeads(setting, fields);
+  RETURN_IF_ERROR(fields.Finish());
   options.patterns = std::move(patterns);
   ASSIGN_OR_RETURN(std::vector<Product> products, LoadQueriesKeysValues(setting, options, scope));
   return std::make_unique<PatternAttention>(setting, std::move(options), std::move(products), max_tokens);

@@ -157,10 +157,14 @@ absl::StatusOr<std::vector<Product>> LoadQueriesKeysValues(const AttentionSettin
                                                            const PatternOptions& options,
                                                            const WeightScope& scope);
 
-// For variants that are a pattern and no more: softmax(Q K' / sqrt(head_dim)) V, all options read. Patterns:
-// one for all heads, or one for each. `max_tokens`: 0 for no limit of its own.
+// The heads of most variants: num_heads of hidden_size / num_heads numbers, scores by 1 / sqrt(head_dim).
+PatternOptions PlainHeads(const AttentionSetting& setting, JsonFields& fields);
+
 inline constexpr int64_t kMostSpan = int64_t{1} << 30;  // of a window, a block, a stride
-absl::StatusOr<std::unique_ptr<Attention>> NewSelfAttention(
+
+// For variants that are a pattern and no more: softmax(Q K' / sqrt(head_dim)) V of plain heads, all options
+// read. Patterns: one for all heads, or one for each. `max_tokens`: 0 for no limit of its own.
+absl::StatusOr<std::unique_ptr<Attention>> NewPatternAttention(
     const AttentionSetting& setting, JsonFields& fields, const WeightScope& scope,
     std::vector<std::shared_ptr<const Pattern>> patterns, int64_t max_tokens = 0);
 

@@ -6,7 +6,6 @@
 //   it to either side.
 // Tensors: q, k, v; pk, pv [heads, slots, head_dim], as they are used.
 // State: keys and values of the window; pk and pv are shared. Decoding is exact.
-#include <cmath>
 #include <vector>
 
 #include "engine/attention/pattern_attention.h"
@@ -41,18 +40,13 @@ std::vector<KeyValuePages> Pack(const std::vector<float>& keys, const std::vecto
 absl::StatusOr<std::unique_ptr<Attention>> NewPersistentMemoryAttention(const AttentionSetting& setting,
                                                                         JsonFields& fields,
                                                                         const WeightScope& scope) {
-  PatternOptions options;
-  options.heads = options.key_value_heads = setting.num_heads;
-  options.head_dim = HeadDim(setting, fields);
+  PatternOptions options = PlainHeads(setting, fields);
   const int64_t slots = fields.RequiredInt("slots", 1, kMostSlots);
   const int64_t window = fields.Int("window", 0, 1, kMostSpan);
   if (setting.cross) fields.Fail("persistent vectors join the sequence's own: this is no cross-attention");
   RETURN_IF_ERROR(fields.Finish());
-  options.scale = 1 / std::sqrt(static_cast<double>(options.head_dim));
-  Band band;
-  if (window > 0) band.left = setting.causal ? window - 1 : window / 2;
-  if (setting.causal || window > 0) band.right = setting.causal ? 0 : window / 2;
-  options.patterns = {std::make_shared<BandPattern>(band)};
+  const Band all{.right = setting.causal ? 0 : kUnlimited};
+  options.patterns = {std::make_shared<BandPattern>(window > 0 ? WindowBand(window, setting.causal) : all)};
   ASSIGN_OR_RETURN(std::vector<Product> products, LoadQueriesKeysValues(setting, options, scope));
   ASSIGN_OR_RETURN(std::vector<float> keys, scope.Floats("pk", {options.heads, slots, options.head_dim}));
   ASSIGN_OR_RETURN(std::vector<float> values, scope.Floats("pv", {options.heads, slots, options.head_dim}));

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "engine/attention/pattern_attention.h"
+#include "engine/base/round.h"
 #include "engine/base/status.h"
 #include "engine/ops/pack.h"
 
@@ -26,8 +27,6 @@ namespace {
 constexpr int64_t kMostMemory = 1 << 16;
 constexpr int64_t kMostTableBytes = 1 << 30;
 constexpr int64_t kPanel = kSoftmaxPiece;
-
-int64_t RoundUp(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
 
 struct Options : PatternOptions {
   int64_t memory = 0;
@@ -242,10 +241,7 @@ void CheckTable(const AttentionSetting& setting, const Options& options, JsonFie
 absl::StatusOr<std::unique_ptr<Attention>> NewRelativeMemoryAttention(const AttentionSetting& setting,
                                                                       JsonFields& fields,
                                                                       const WeightScope& scope) {
-  Options options;
-  options.heads = options.key_value_heads = setting.num_heads;
-  options.head_dim = HeadDim(setting, fields);
-  options.scale = 1 / std::sqrt(static_cast<double>(options.head_dim));
+  Options options{PlainHeads(setting, fields)};
   options.memory = fields.RequiredInt("memory", 1, kMostMemory);
   options.clamp = fields.Int("clamp_length", kMostMemory, 1, kMostMemory);
   if (!fields.Bool("same_length", true)) {

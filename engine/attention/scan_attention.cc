@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "engine/base/round.h"
 #include "engine/base/status.h"
 
 namespace heed {
@@ -11,8 +12,6 @@ namespace {
 constexpr int64_t kMostTokens = int64_t{1} << 40;
 // Rows that one task attends from, where they are not taken in one after another.
 constexpr int64_t kAttending = 8 * kGrid;
-
-int64_t Quotient(int64_t n, int64_t unit) { return (n + unit - 1) / unit; }
 
 class ScanAttention : public Attention {
  public:

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "engine/attention/pattern_attention.h"
+#include "engine/base/round.h"
 #include "engine/base/status.h"
 
 namespace heed {
@@ -23,13 +24,7 @@ namespace {
 constexpr int64_t kFar = int64_t{1} << 30;
 constexpr int64_t kMostDilation = 1 << 12;  // a head keeps so many tracks
 constexpr int64_t kMostGlobalTokens = 1 << 12;
-// Rows whose keys and values for global tokens one task takes: whole pages.
-constexpr int64_t kTakenRows = 8 * KeyValuePages::kPage;
-// What a number costs that is only moved, in the time of a product's multiply-adds.
-constexpr double kMoved = 8;
 enum { kQ, kK, kV, kGlobalK, kGlobalV };  // the products; the rows of global tokens have Qg for Q
-
-int64_t Quotient(int64_t n, int64_t unit) { return (n + unit - 1) / unit; }
 
 struct Options : PatternOptions {
   Band band;                           // of a track's rows
@@ -270,13 +265,9 @@ std::vector<int64_t> ReadGlobalTokens(JsonFields& fields) {
 }
 
 absl::StatusOr<Options> ReadOptions(const AttentionSetting& setting, JsonFields& fields) {
-  Options options;
-  options.heads = options.key_value_heads = setting.num_heads;
-  options.head_dim = HeadDim(setting, fields);
-  options.scale = 1 / std::sqrt(static_cast<double>(options.head_dim));
+  Options options{PlainHeads(setting, fields)};
   const int64_t window = fields.RequiredInt("window", setting.causal ? 1 : 0, kFar);
-  options.band.left = setting.causal ? window - 1 : window / 2;
-  options.band.right = setting.causal ? 0 : window / 2;
+  options.band = WindowBand(window, setting.causal);
   options.dilations = ReadDilations(fields, setting.num_heads);
   options.global_tokens = ReadGlobalTokens(fields);
   if (!setting.causal && window % 2 != 0) {

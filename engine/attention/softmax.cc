@@ -70,11 +70,8 @@ class WindowWithSinks : public BandPattern {
 
 std::shared_ptr<const Pattern> NewPattern(const Options& options) {
   if (options.sinks > 0) return std::make_shared<WindowWithSinks>(options);
-  Band band;
-  if (options.window > 0) band.left = options.causal ? options.window - 1 : options.window / 2;
-  if (options.window > 0) band.right = band.left;
-  if (options.causal) band.right = 0;
-  return std::make_shared<BandPattern>(band);
+  if (options.window > 0) return std::make_shared<BandPattern>(WindowBand(options.window, options.causal));
+  return std::make_shared<BandPattern>(Band{.right = options.causal ? 0 : kUnlimited});
 }
 
 // The series 2^(-8(h+1)/p) for the p first heads, p the largest power of two not above `heads`; then, for the

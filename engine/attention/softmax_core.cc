@@ -5,6 +5,7 @@
 #include <cstring>
 #include <numbers>
 
+#include "engine/base/round.h"
 #include "engine/base/threads.h"
 #include "engine/ops/few_rows.h"
 
@@ -19,9 +20,6 @@ constexpr int kWaitingRows = 8;
 // set.
 constexpr int64_t kScorePitch = kKeyBlock + 16;
 constexpr int64_t kWeightPitch = kKeyBlock + 32;
-
-int64_t RoundDown(int64_t n, int64_t unit) { return n / unit * unit; }
-int64_t RoundUp(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
 
 // The first of a source's parts, counted from place 0.
 int64_t FirstPart(const KeyValuePages& pages) { return pages.begin() / kKeyPart; }
@@ -124,8 +122,8 @@ void SoftmaxCore::Attend(const SoftmaxQueries& queries, std::span<const KeySourc
                          Scratch& scratch) const {
   const int64_t rows = queries.q.rows * queries.heads;
   Call call(*this, queries, scratch);
-  for (int64_t first = 0; first < rows; first += queries.tile) {
-    call.Start(first, static_cast<int>(std::min<int64_t>(queries.tile, rows - first)));
+  for (int64_t first = 0; first < rows; first += kTile) {
+    call.Start(first, static_cast<int>(std::min<int64_t>(kTile, rows - first)));
     call.AttendSources(sources);
     call.Finish();
   }

@@ -48,6 +48,11 @@ struct Band {
   Range operator()(int64_t i) const { return {i - left, i + right + 1}; }
 };
 
+// In a decoder the newest `window`, the row's own included; in an encoder half of it to either side.
+constexpr Band WindowBand(int64_t window, bool causal) {
+  return causal ? Band{window - 1, 0} : Band{window / 2, window / 2};
+}
+
 // Keys and values, and which of them a row sees. Of pages without keys the scores are the bias alone.
 struct KeySource {
   const KeyValuePages* pages = nullptr;
@@ -66,7 +71,6 @@ struct SoftmaxQueries {
   int first_head = 0;              // of them, among all: what a bias is asked for
   int64_t first = 0;               // position of the first row
   int64_t step = 1;                // from a row's position to the next one's
-  int tile = 128;                  // rows, counted by heads, that read keys together; lower for narrow bands
   const Rotary* rotary = nullptr;  // turns q; keys are turned already
   float* lse = nullptr;            // [positions * heads] log(sum(exp(scores))), if wanted
 };

@@ -73,7 +73,7 @@ absl::StatusOr<std::unique_ptr<Attention>> NewSparseFixedAttention(const Attenti
                                                       both ? !split || first : pattern == "local",
                                                       both ? !split || !first : pattern == "summary"));
   }
-  return NewSelfAttention(setting, fields, scope, std::move(patterns));
+  return NewPatternAttention(setting, fields, scope, std::move(patterns));
 }
 
 }  // namespace heed

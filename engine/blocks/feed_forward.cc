@@ -1,6 +1,7 @@
 #include "engine/blocks/feed_forward.h"
 
 #include "engine/base/status.h"
+#include "engine/base/type_table.h"
 
 namespace heed {
 
@@ -12,12 +13,7 @@ using Factory = absl::StatusOr<std::unique_ptr<FeedForward>>(const FeedForwardSe
 
 namespace {
 
-struct Variant {
-  const char* type;
-  Factory* factory;
-};
-
-constexpr Variant kVariants[] = {
+constexpr TypeEntry<Factory> kVariants[] = {
 #define FEED_FORWARD(type, factory) {#type, factory},
 #include "engine/blocks/feed_forwards.def"
 #undef FEED_FORWARD
@@ -36,21 +32,13 @@ absl::StatusOr<HiddenAct> ParseHiddenAct(const std::string& name) {
   return Invalid("hidden_act '", name, "' is none of relu, gelu, gelu_new, silu, swiglu, geglu, reglu");
 }
 
-std::vector<std::string_view> FeedForwardTypes() {
-  std::vector<std::string_view> types;
-  for (const Variant& variant : kVariants) types.push_back(variant.type);
-  return types;
-}
+std::vector<std::string_view> FeedForwardTypes() { return TypesOf<Factory>(kVariants); }
 
 absl::StatusOr<std::unique_ptr<FeedForward>> NewFeedForward(const FeedForwardSetting& setting,
                                                             JsonFields& fields, const WeightScope& scope) {
-  const std::string type = fields.String("type", "dense");
-  for (const Variant& variant : kVariants) {
-    if (variant.type == type) return variant.factory(setting, fields, scope);
-  }
-  std::string known;
-  for (const Variant& variant : kVariants) known += Cat(known.empty() ? "" : ", ", variant.type);
-  return Invalid(fields.where(), ".type: \"", type, "\" is none of ", known);
+  ASSIGN_OR_RETURN(Factory* const factory,
+                   FactoryOf<Factory>(kVariants, fields.String("type", "dense"), fields.where()));
+  return factory(setting, fields, scope);
 }
 
 }  // namespace heed

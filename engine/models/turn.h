@@ -14,8 +14,8 @@ namespace heed {
 inline constexpr double kTurn = 2e9;
 
 struct Turn {
-  double room = kTurn;  // multiply-adds that are still to be done now, by all threads together
-  int64_t done = 0;     // tasks, of the work at hand; 0 again when it is done
+  double room = 0;   // multiply-adds that are still to be done now, by all threads together
+  int64_t done = 0;  // tasks, of the work at hand; 0 again when it is done
 };
 
 // Runs as many of the tasks as there is room for, all threads with as many; true when the last one is done.

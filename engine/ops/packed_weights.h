@@ -10,13 +10,12 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "engine/base/round.h"
 #include "engine/ops/gemm.h"
 
 namespace heed {
 
 inline constexpr int64_t kPanel = 64;
-
-constexpr int64_t RoundUp(int64_t n, int64_t multiple) { return (n + multiple - 1) / multiple * multiple; }
 
 // The type of A in a precision's products.
 constexpr DType InputType(Precision precision) {

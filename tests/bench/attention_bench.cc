@@ -38,12 +38,11 @@ class Layer {
   int64_t StateBytes(int64_t tokens) const { return attention_->StateBytes(tokens); }
   double Cost(int64_t n) const { return attention_->Cost(n, n); }
 
-  void Extend(AttentionRun& run, int64_t first, int64_t count, bool complete) {
+  void Extend(AttentionRun& run, int64_t first, int64_t count) {
     const int64_t width = attention_->out_width();
     if (rows_.rows < count) rows_ = NewRows(count, 4 * width);
     const Rows products[] = {rows_.Cols(0, width), rows_.Cols(width, width), rows_.Cols(2 * width, width)};
-    AttentionRows rows{
-        .first = first, .count = count, .source_count = count, .complete = complete, .products = products};
+    AttentionRows rows{.first = first, .count = count, .source_count = count, .products = products};
     rows.out = rows_.Cols(3 * width, width);
     const std::vector<AttentionStage> stages = run.Begin(rows);
     for (int stage = 0; stage < std::ssize(stages); ++stage) {
@@ -91,7 +90,7 @@ void WholeSequences(const Limits& limits) {
     for (Precision precision : Precisions()) {
       Layer layer(1, head_dim, false, precision);
       for (int64_t n : {128, 512, 2048, 4096, 16384}) {
-        const double seconds = LeastSeconds({[&] { layer.Extend(*layer.Start(), 0, n, true); }})[0];
+        const double seconds = LeastSeconds({[&] { layer.Extend(*layer.Start(), 0, n); }})[0];
         const double speed = 4.0 * n * n * head_dim / seconds;
         table.Row({Cat(n), Cat(head_dim), Cat(Name(precision)), Milliseconds(seconds), Rate(speed, "OP/s"),
                    Percent(speed / limits.operations_of_one[static_cast<int>(precision)])});
@@ -106,7 +105,7 @@ void Bands(const Limits& limits) {
   for (bool causal : {true, false}) {
     for (Precision precision : Precisions()) {
       Layer layer(1, kHeadDim, causal, precision, {{"type", "sliding_window"}, {"window", kWindow}});
-      const double seconds = LeastSeconds({[&] { layer.Extend(*layer.Start(), 0, kRows, !causal); }})[0];
+      const double seconds = LeastSeconds({[&] { layer.Extend(*layer.Start(), 0, kRows); }})[0];
       const double speed = 2 * layer.Cost(kRows) / seconds;
       table.Row({Cat(kWindow), causal ? "decoder" : "encoder", Cat(Name(precision)), Milliseconds(seconds),
                  Rate(speed, "OP/s"),
@@ -125,11 +124,11 @@ void Steps() {
       Layer layer(kHeads, head_dim, true, precision);
       for (int64_t n : {4096, 16384}) {
         const auto run = layer.Start();
-        layer.Extend(*run, 0, n, false);
+        layer.Extend(*run, 0, n);
         int64_t tokens = n;
         const int64_t bytes = layer.StateBytes(n);
         const std::vector<double> seconds =
-            LeastSeconds({[&] { layer.Extend(*run, tokens++, 1, false); }, [&] { memory.Read(bytes); }});
+            LeastSeconds({[&] { layer.Extend(*run, tokens++, 1); }, [&] { memory.Read(bytes); }});
         table.Row({Cat(n), Cat(kHeads, " x ", head_dim), Cat(Name(precision)), Milliseconds(seconds[0]),
                    Rate(bytes / seconds[0], "B/s"), Rate(bytes / seconds[1], "B/s"),
                    Percent(seconds[1] / seconds[0])});

@@ -119,7 +119,7 @@ class Module {
         CHECK_EQ(product.weight.dim(0), kWidth);
         products.push_back(given.Product(products.size(), n));
       }
-      AttentionRows rows{.count = n, .source_count = n, .complete = true, .products = products.data()};
+      AttentionRows rows{.count = n, .source_count = n, .products = products.data()};
       rows.out = given.Product(3, n);
       const std::vector<AttentionStage> stages = run->Begin(rows);
       for (int stage = 0; stage < std::ssize(stages); ++stage) {

@@ -115,7 +115,6 @@ class Passage {
     rows.first = begin;
     rows.count = end - begin;
     rows.source_count = !layer_.cross() ? rows.count : begin == 0 ? source_ : 0;
-    rows.complete = layer_.cross() ? begin == 0 : end == n_;
     rows.out = out_.rows().Slice(begin, rows.count);
     return rows;
   }
@@ -155,6 +154,16 @@ inline Passage Whole(const Layer& layer, int64_t n, int seed = 100) {
   Passage passage(layer, n, seed);
   passage.Extend(*layer.attention().Start(), 0, n);
   return passage;
+}
+
+// How far n rows of which the last come a few at a time, after `from` at once, are from the whole.
+inline double DifferenceOfSteps(const Layer& layer, int64_t n, int64_t from, int64_t rows) {
+  const Passage whole = Whole(layer, n);
+  Passage steps(layer, n);
+  const auto run = layer.attention().Start();
+  steps.Extend(*run, 0, from);
+  steps.ExtendBy(*run, from, n, rows);
+  return LargestDifference(whole.out(), steps.out());
 }
 
 }  // namespace heed
