@@ -51,6 +51,10 @@ int64_t Pattern::KeptFrom(int, int64_t) const { return 0; }
 
 int64_t Pattern::MostKept(int, int64_t places) const { return places; }
 
+std::vector<RowSection> Pattern::Sections(int64_t rows, int64_t tokens) const {
+  return {{.rows = {0, rows}, .keys = Pairs(1, tokens)}};
+}
+
 BandPattern::BandPattern(Band band, int64_t dilation) : band_(band) {
   sets_[0].period = sets_[0].end = dilation;
   sets_[0].apart = dilation > 1;
@@ -141,6 +145,7 @@ PatternAttention::PatternAttention(const AttentionSetting& setting, PatternOptio
   out_width_ = options_.heads * options_.head_dim;
   decode_ = setting.causal || setting.cross ? DecodeClass::kExact : DecodeClass::kNone;
   for (const auto& pattern : options_.patterns) {
+    constant_bytes_ += pattern->constant_bytes();
     for (int set = 0; set < std::ssize(pattern->sets()); ++set)
       forgets_ = forgets_ || pattern->KeptFrom(set, kMostTokens) > 0;
   }
@@ -248,8 +253,8 @@ std::vector<AttentionStage> PatternRun::Begin(const AttentionRows& rows) {
   Grow(taken);
   tokens_ += taken;
   taken_cuts_ = taken == 0 ? 0 : Quotient(from_ % kTakenRows + taken, kTakenRows);
-  parts_ = CountParts(rows);
   const int64_t tiles = CutTiles(rows);
+  parts_ = CountParts(rows);
   stages_.clear();
   std::vector<AttentionStage> stages;
   if (rows.count > 0 && std::max(rows.count * attention_->group(), taken) <= kFewRows && parts_ == 0) {
@@ -312,27 +317,38 @@ void PatternRun::Forget(int head, int64_t rows) {
   });
 }
 
-// As many rows to a tile as the core takes; fewer where a narrow band would be read in vain, or where keys
-// are so many that the task would be long.
 int64_t PatternRun::CutTiles(const AttentionRows& rows) {
-  const int group = attention_->group();
   int64_t tiles = 0;
   cuts_.clear();
   for (int head = 0; head < options().key_value_heads && rows.count > 0; ++head) {
-    const Pattern& pattern = attention_->pattern(head);
-    const double seen = pattern.Pairs(1, tokens_);
-    const bool narrow = seen < 8 * SoftmaxCore::kTile && seen < static_cast<double>(tokens_);
-    const int64_t most = std::max(1, (narrow ? SoftmaxCore::kTile / 2 : SoftmaxCore::kTile) / group);
-    Cut cut{.first_tile = tiles, .period = pattern.row_period()};
-    const double constant =
-        options().constant.empty() ? 0 : static_cast<double>(options().constant[head].end());
-    cut.row_cost = std::max(seen + constant, 1.0) * group * attention_->PairCost();
-    cut.tile_rows = std::clamp(static_cast<int64_t>(kTaskCost / cut.row_cost), int64_t{1}, most);
-    cut.tiles = Quotient(Quotient(rows.count, cut.period), cut.tile_rows);
-    tiles += std::min(rows.count, cut.period) * cut.tiles;
-    cuts_.push_back(cut);
+    for (RowSection& section : attention_->pattern(head).Sections(rows.count, tokens_)) {
+      Cut& cut = cuts_.emplace_back(CutOf(head, std::move(section)));
+      cut.first_tile = tiles;
+      tiles += std::min(cut.rows(), cut.period) * cut.tiles;
+    }
   }
   return tiles;
+}
+
+// As many rows to a tile as the core takes; fewer where a narrow band would be read in vain, or where keys
+// are so many that the task would be long. A block's tiles are alike.
+PatternRun::Cut PatternRun::CutOf(int head, RowSection section) const {
+  const int group = attention_->group();
+  const int64_t block = section.block;
+  const double constant =
+      options().constant.empty() ? 0 : static_cast<double>(options().constant[head].end());
+  const bool narrow =
+      block == 0 && section.keys < 8 * SoftmaxCore::kTile && section.keys < static_cast<double>(tokens_);
+  const int64_t most = std::max(1, (narrow ? SoftmaxCore::kTile / 2 : SoftmaxCore::kTile) / group);
+  Cut cut{.head = head, .section = std::move(section)};
+  cut.period = block > 0 ? 1 : attention_->pattern(head).row_period();
+  cut.row_cost = std::max(cut.section.keys + constant, 1.0) * group * attention_->PairCost();
+  cut.tile_rows = std::clamp(static_cast<int64_t>(kTaskCost / cut.row_cost), int64_t{1}, most);
+  const int64_t of_group = cut.RowsOf(0);
+  cut.unit = block == 0 ? of_group : std::min(of_group, std::max(cut.tile_rows / block, int64_t{1}) * block);
+  if (block > 0) cut.tile_rows = Quotient(cut.unit, cut.tiles_of_unit());
+  cut.tiles = Quotient(of_group, cut.unit) * cut.tiles_of_unit();
+  return cut;
 }
 
 // The pages of a set that the row at a position reads.
@@ -341,8 +357,9 @@ const KeyValuePages& PatternRun::Pages(int head, int set, int64_t position) cons
   return tracks[position % std::ssize(tracks)];
 }
 
-// 0 where the rows are many, or all their keys are one part.
+// 0 where the rows are many, or all their keys are one part, or rows come in blocks.
 int64_t PatternRun::CountParts(const AttentionRows& rows) const {
+  if (std::ranges::any_of(cuts_, [](const Cut& cut) { return cut.section.block > 0; })) return 0;
   const PatternOptions& o = options();
   int64_t most = 0;
   bool cut = false;
@@ -367,14 +384,17 @@ void PatternRun::Do(const AttentionRows& rows, int stage, int64_t task, Scratch&
       return Step(rows, static_cast<int>(task), scratch);
     case Stage::kTake:
       return Take(rows, static_cast<int>(task / taken_cuts_), task % taken_cuts_, scratch);
-    case Stage::kAttend:
-      return Attend(rows, TileAt(rows, task), kind, 0, scratch);
-    case Stage::kParts: {
-      const int head = static_cast<int>(task / parts_);
-      return Attend(rows, {.head = head, .count = rows.count}, kind, task % parts_, scratch);
+    case Stage::kAttend: {
+      const Cut& cut = CutAt(task);
+      return AttendTile(rows, cut, TileAt(cut, task - cut.first_tile), scratch);
     }
-    case Stage::kMerge:
-      return Attend(rows, {.head = static_cast<int>(task), .count = rows.count}, kind, 0, scratch);
+    case Stage::kParts:
+    case Stage::kMerge: {
+      const int head = static_cast<int>(kind == Stage::kParts ? task / parts_ : task);
+      const int64_t part = kind == Stage::kParts ? task % parts_ : 0;
+      return Attend(rows, {.head = head, .count = rows.count}, Sources(head, rows.first), kind, part,
+                    scratch);
+    }
     case Stage::kForget:
       for (int head = 0; head < heads; ++head) Forget(head, rows.source_count);
   }
@@ -382,22 +402,25 @@ void PatternRun::Do(const AttentionRows& rows, int stage, int64_t task, Scratch&
 
 void PatternRun::Step(const AttentionRows& rows, int head, Scratch& scratch) {
   for (int64_t cut = 0; cut < taken_cuts_; ++cut) Take(rows, head, cut, scratch);
-  const int64_t period = cuts_[head].period;
-  for (int64_t group = 0; group < std::min(rows.count, period); ++group) {
-    const ScratchFrame frame(scratch);
-    Attend(rows, {head, group, period, Quotient(rows.count - group, period)}, Stage::kAttend, 0, scratch);
+  for (const Cut& cut : cuts_) {
+    if (cut.head != head) continue;
+    for (int64_t group = 0; group < std::min(cut.rows(), cut.period); ++group)
+      AttendTile(rows, cut, {head, cut.section.rows.begin + group, cut.period, cut.RowsOf(group)}, scratch);
   }
   if (rows.source_count > 0) Forget(head, rows.source_count);
 }
 
-PatternRun::Tile PatternRun::TileAt(const AttentionRows& rows, int64_t task) const {
-  int head = 0;
-  while (head + 1 < std::ssize(cuts_) && cuts_[head + 1].first_tile <= task) ++head;
-  const Cut& cut = cuts_[head];
-  const int64_t group = (task - cut.first_tile) / cut.tiles, tile = (task - cut.first_tile) % cut.tiles;
-  const int64_t first = tile * cut.tile_rows, of_group = Quotient(rows.count - group, cut.period);
-  const int64_t count = std::clamp<int64_t>(of_group - first, 0, cut.tile_rows);
-  return {head, group + first * cut.period, cut.period, count};
+const PatternRun::Cut& PatternRun::CutAt(int64_t task) const {
+  return *std::prev(std::ranges::upper_bound(cuts_, task, {}, &Cut::first_tile));
+}
+
+PatternRun::Tile PatternRun::TileAt(const Cut& cut, int64_t tile) {
+  const int64_t group = tile / cut.tiles, of_unit = cut.tiles_of_unit();
+  const int64_t unit = tile % cut.tiles / of_unit * cut.unit,
+                first = unit + tile % cut.tiles % of_unit * cut.tile_rows;
+  const int64_t end = std::min({first + cut.tile_rows, unit + cut.unit, cut.RowsOf(group)});
+  return {cut.head, cut.section.rows.begin + group + first * cut.period, cut.period,
+          std::max(end - first, int64_t{0})};
 }
 
 // ---------------------------------------------------------------------------------- taking rows in
@@ -452,9 +475,52 @@ void PatternRun::Write(KeyValuePages& pages, int64_t place, const AttentionRows&
 
 // --------------------------------------------------------------------------------------- attending
 
-void PatternRun::Attend(const AttentionRows& rows, const Tile& tile, Stage stage, int64_t part,
-                        Scratch& scratch) {
+// Rows of several blocks block by block.
+void PatternRun::AttendTile(const AttentionRows& rows, const Cut& cut, const Tile& tile, Scratch& scratch) {
+  const int64_t begin = cut.section.rows.begin, block = cut.section.block, end = tile.row + tile.count;
   if (tile.count == 0) return;
+  const ScratchFrame frame(scratch);
+  if (block == 0)
+    return Attend(rows, tile, Sources(tile.head, rows.first + tile.row), Stage::kAttend, 0, scratch);
+  for (int64_t row = tile.row, next; row < end; row = next) {
+    const ScratchFrame frame_of_block(scratch);
+    const int64_t number = (row - begin) / block;
+    next = std::min(end, begin + (number + 1) * block);
+    Attend(rows, {.head = tile.head, .row = row, .count = next - row},
+           SourcesOfRuns(tile.head, cut.section.runs(number)), Stage::kAttend, 0, scratch);
+  }
+}
+
+// What the row at a position sees.
+std::vector<KeySource> PatternRun::Sources(int head, int64_t position) const {
+  const PatternOptions& o = options();
+  const Pattern& pattern = attention_->pattern(head);
+  std::vector<KeySource> sources;
+  for (int set = 0; set < std::ssize(pattern.sets()); ++set) {
+    sources.push_back({.pages = &Pages(head, set, position),
+                       .sees = [&pattern, set](int64_t place) { return pattern.Sees(set, place); },
+                       .last_place = pattern.sets()[set].last_place,
+                       .bias = o.bias ? &*o.bias : nullptr});
+  }
+  if (!o.constant.empty()) sources.push_back({.pages = &o.constant[head]});
+  return sources;
+}
+
+std::vector<KeySource> PatternRun::SourcesOfRuns(int head, const std::vector<Range>& runs) const {
+  const PatternOptions& o = options();
+  std::vector<KeySource> sources;
+  for (const Range& run : runs) {
+    sources.push_back({.pages = &heads_[head][0][0],
+                       .sees = [run](int64_t) { return run; },
+                       .bias = o.bias ? &*o.bias : nullptr,
+                       .continues = true});
+  }
+  if (!o.constant.empty()) sources.push_back({.pages = &o.constant[head]});
+  return sources;
+}
+
+void PatternRun::Attend(const AttentionRows& rows, const Tile& tile, std::vector<KeySource> sources,
+                        Stage stage, int64_t part, Scratch& scratch) {
   const PatternOptions& o = options();
   const int group = attention_->group();
   const auto of_tile = [&](const Rows& all) {
@@ -470,16 +536,6 @@ void PatternRun::Attend(const AttentionRows& rows, const Tile& tile, Stage stage
   queries.first = rows.first + tile.row;
   queries.step = tile.step;
   queries.rotary = o.rotary ? &*o.rotary : nullptr;
-
-  const Pattern& pattern = attention_->pattern(tile.head);
-  std::vector<KeySource> sources;
-  for (int set = 0; set < std::ssize(pattern.sets()); ++set) {
-    sources.push_back({.pages = &Pages(tile.head, set, queries.first),
-                       .sees = [&pattern, set](int64_t position) { return pattern.Sees(set, position); },
-                       .last_place = pattern.sets()[set].last_place,
-                       .bias = o.bias ? &*o.bias : nullptr});
-  }
-  if (!o.constant.empty()) sources.push_back({.pages = &o.constant[tile.head]});
   std::vector<std::unique_ptr<ScoreBias>> biases;
   attention_->Prepare(rows, tile, queries, sources, biases, scratch);
   const SoftmaxCore& core = attention_->core();

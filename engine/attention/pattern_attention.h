@@ -8,6 +8,7 @@
 #ifndef HEED_ENGINE_ATTENTION_PATTERN_ATTENTION_H_
 #define HEED_ENGINE_ATTENTION_PATTERN_ATTENTION_H_
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -37,11 +38,22 @@ struct TrackSet {
   bool all() const { return listed.empty() && !apart && end - begin == period; }
 };
 
+// Neighbours among the rows at hand that cost alike.
+struct RowSection {
+  Range rows;
+  double keys = 0;  // that a row sees
+  // 0: what a row sees Pattern::Sees says. Else the rows come in blocks of so many, the last may be shorter.
+  // Those of one see the same, be it several runs of the places of set 0: by the block's number here.
+  int64_t block = 0;
+  std::function<std::vector<Range>(int64_t block)> runs = nullptr;
+};
+
 // What the heads of a pattern keep and see. Const and thread-safe.
 class Pattern {
  public:
   virtual ~Pattern() = default;
   const std::vector<TrackSet>& sets() const { return sets_; }
+  int64_t constant_bytes() const { return constant_bytes_; }  // of what it has from the weights
   // The period of all sets that are apart, 1 if there are none.
   int64_t row_period() const;
   // The places that the row at a position sees, in the set's track or, where they are apart, in the track of
@@ -55,9 +67,12 @@ class Pattern {
   // How many keys the last `rows` of a sequence of `tokens` see, all rows together; a full square where no
   // row is causal.
   virtual double Pairs(int64_t rows, int64_t tokens) const = 0;
+  // The last `rows` of a sequence of `tokens`, all of them. What it gives lives as long as the pattern.
+  virtual std::vector<RowSection> Sections(int64_t rows, int64_t tokens) const;
 
  protected:
   std::vector<TrackSet> sets_ = {{}};
+  int64_t constant_bytes_ = 0;
 };
 
 // Every key, or in a decoder those up to the row itself; in a window the newest `left + 1` and as many as
@@ -184,13 +199,20 @@ class PatternRun : public AttentionRun {
   using Tracks = std::vector<KeyValuePages>;  // of a set
   // kStep: all at once, for rows that are not worth several stages.
   enum class Stage { kStep, kTake, kAttend, kParts, kMerge, kForget };
-  // How one head's rows at hand are cut.
+  // How a section of one head's rows at hand is cut.
   struct Cut {
+    int head = 0;
+    RowSection section;
     int64_t first_tile = 0;  // among those of all heads
     int64_t period = 1;      // rows of one residue are a group
-    int64_t tile_rows = 1;   // of one group
+    int64_t unit = 1;        // rows of one group that no tile goes beyond: all, a block, or some small ones
+    int64_t tile_rows = 1;   // of one unit
     int64_t tiles = 1;       // of one group, at most
     double row_cost = 0;     // multiply-adds
+
+    int64_t rows() const { return section.rows.end - section.rows.begin; }
+    int64_t RowsOf(int64_t group) const { return (rows() - group + period - 1) / period; }
+    int64_t tiles_of_unit() const { return (unit + tile_rows - 1) / tile_rows; }
   };
 
   const PatternOptions& options() const { return attention_->options(); }
@@ -198,6 +220,7 @@ class PatternRun : public AttentionRun {
   void ForTracks(int head, int64_t rows, F f);
   void Grow(int64_t rows);
   int64_t CutTiles(const AttentionRows& rows);
+  Cut CutOf(int head, RowSection section) const;
   int64_t CountParts(const AttentionRows& rows) const;
   const KeyValuePages& Pages(int head, int set, int64_t position) const;
   void Add(Stage stage, int64_t tasks, double cost, std::vector<AttentionStage>& stages);
@@ -207,8 +230,13 @@ class PatternRun : public AttentionRun {
   void TakeSet(const AttentionRows& rows, int head, int set, int64_t cut, Scratch& scratch);
   void Write(KeyValuePages& pages, int64_t place, const AttentionRows& rows, const Tile& run,
              Scratch& scratch);
-  Tile TileAt(const AttentionRows& rows, int64_t task) const;
-  void Attend(const AttentionRows& rows, const Tile& tile, Stage stage, int64_t part, Scratch& scratch);
+  const Cut& CutAt(int64_t task) const;
+  static Tile TileAt(const Cut& cut, int64_t tile);
+  void AttendTile(const AttentionRows& rows, const Cut& cut, const Tile& tile, Scratch& scratch);
+  std::vector<KeySource> Sources(int head, int64_t position) const;
+  std::vector<KeySource> SourcesOfRuns(int head, const std::vector<Range>& runs) const;
+  void Attend(const AttentionRows& rows, const Tile& tile, std::vector<KeySource> sources, Stage stage,
+              int64_t part, Scratch& scratch);
   void Forget(int head, int64_t rows);
 
   const PatternAttention* attention_;
@@ -218,7 +246,7 @@ class PatternRun : public AttentionRun {
   int64_t from_ = 0;  // tokens before
   std::vector<Stage> stages_;
   int64_t taken_cuts_ = 0;
-  std::vector<Cut> cuts_;  // by head
+  std::vector<Cut> cuts_;  // head by head
   int64_t parts_ = 0;      // of a head's keys, if they are attended part by part
   int64_t part_bytes_ = 0;
   Buffer part_results_;  // [head][part]

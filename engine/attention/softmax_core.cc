@@ -237,21 +237,27 @@ void SoftmaxCore::Call::AttendKeys(const KeySource& source, Range keys, int64_t 
 
 // Where no row sees anything of a part it is none: most tiles have one, and nothing is merged.
 void SoftmaxCore::Call::AttendSources(std::span<const KeySource> sources) {
-  int64_t parts = 0;
+  bool seen = false, several = false;
+  const auto merge = [&] {
+    Write(several ? next_ : merged_);
+    if (several) Merge(next_, merged_);
+    several = true;
+  };
   for (const KeySource& source : sources) {
     const Range keys = Look(source);
-    for (int64_t part = keys.begin / kKeyPart; part * kKeyPart < keys.end && keys.begin < keys.end; ++part) {
-      if (parts == 1) Write(merged_);
-      if (parts > 0) Clear();
-      AttendKeys(source, keys, part);
-      if (parts > 0) {
-        Write(next_);
-        Merge(next_, merged_);
+    const int64_t first = keys.begin / kKeyPart;
+    for (int64_t part = first; part * kKeyPart < keys.end && keys.begin < keys.end; ++part) {
+      if (seen && !(source.continues && part == first)) {
+        merge();
+        Clear();
       }
-      ++parts;
+      AttendKeys(source, keys, part);
+      seen = true;
     }
   }
-  if (parts > 1) Read(merged_);
+  if (!several) return;
+  merge();
+  Read(merged_);
 }
 
 void SoftmaxCore::Call::Write(float* part) const {

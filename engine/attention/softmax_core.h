@@ -61,6 +61,9 @@ struct KeySource {
   // Rotation and bias see a row no farther than here: min(i, last_place).
   int64_t last_place = kUnlimited;
   const ScoreBias* bias = nullptr;
+  // Its keys follow those of the source before in one part: runs that are too short to be worth a merge. Only
+  // Attend() heeds it.
+  bool continues = false;
 };
 
 // The rows that attend: of each of `rows` positions, the query heads that share the key-value head.

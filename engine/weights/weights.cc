@@ -80,6 +80,16 @@ std::string WantedText(const std::vector<int64_t>& shape) {
   return absl::StrReplaceAll(ShapeText(shape), {{"-1", "any"}});
 }
 
+// Where the i-th number stands: an index a dimension.
+std::vector<int64_t> PlaceOf(const Tensor& tensor, int64_t i) {
+  std::vector<int64_t> place(tensor.shape);
+  for (int d = tensor.rank() - 1; d >= 0; --d) {
+    place[d] = i % tensor.dim(d);
+    i /= tensor.dim(d);
+  }
+  return place;
+}
+
 bool Fits(const std::vector<int64_t>& shape, const std::vector<int64_t>& wanted) {
   if (shape.size() != wanted.size()) return false;
   for (size_t i = 0; i < shape.size(); ++i) {
@@ -240,6 +250,11 @@ std::string WeightScope::Path(std::string_view name) const { return Cat(prefix_,
 bool WeightScope::Has(std::string_view name) const { return weights_->tensors().contains(Path(name)); }
 
 absl::StatusOr<Tensor> WeightScope::Get(std::string_view name, const std::vector<int64_t>& shape) const {
+  return Read(name, shape, false);
+}
+
+absl::StatusOr<Tensor> WeightScope::Read(std::string_view name, const std::vector<int64_t>& shape,
+                                         bool integers) const {
   const std::string path = Path(name);
   auto found = weights_->tensors().find(path);
   if (found == weights_->tensors().end()) {
@@ -247,8 +262,10 @@ absl::StatusOr<Tensor> WeightScope::Get(std::string_view name, const std::vector
   }
   used_->insert(path);
   const Tensor& tensor = found->second;
-  if (!IsFloat(tensor.dtype))
-    return Invalid("tensor \"", path, "\" is ", Name(tensor.dtype), ", not of a float type");
+  if (integers ? tensor.dtype != DType::kI64 : !IsFloat(tensor.dtype)) {
+    return Invalid("tensor \"", path, "\" is ", Name(tensor.dtype), ", not ",
+                   integers ? Name(DType::kI64) : "of a float type");
+  }
   if (!Fits(tensor.shape, shape)) {
     return Invalid("tensor \"", path, "\" has shape ", ShapeText(tensor.shape), ", not ", WantedText(shape));
   }
@@ -264,6 +281,19 @@ absl::StatusOr<std::vector<float>> WeightScope::Floats(std::string_view name,
                                                        const std::vector<int64_t>& shape) const {
   ASSIGN_OR_RETURN(const Tensor tensor, Get(name, shape));
   return ToFloats(tensor);
+}
+
+absl::StatusOr<std::vector<int64_t>> WeightScope::Integers(std::string_view name,
+                                                           const std::vector<int64_t>& shape, int64_t min,
+                                                           int64_t max) const {
+  ASSIGN_OR_RETURN(const Tensor tensor, Read(name, shape, true));
+  const int64_t* data = static_cast<const int64_t*>(tensor.data);
+  for (int64_t i = 0; i < tensor.size(); ++i) {
+    if (data[i] >= min && data[i] <= max) continue;
+    return Invalid("tensor \"", Path(name), "\" holds ", data[i], " at ", ShapeText(PlaceOf(tensor, i)), ", ",
+                   data[i] < min ? Cat("below ", min) : Cat("above ", max));
+  }
+  return std::vector<int64_t>(data, data + tensor.size());
 }
 
 absl::Status WeightScope::AllUsed() const {

@@ -88,12 +88,16 @@ class WeightScope {
   absl::StatusOr<Tensor> Optional(std::string_view name, const std::vector<int64_t>& shape) const;
   // The numbers as float.
   absl::StatusOr<std::vector<float>> Floats(std::string_view name, const std::vector<int64_t>& shape) const;
+  // Of an I64 tensor; a number outside [min, max] is an error that says where it stands.
+  absl::StatusOr<std::vector<int64_t>> Integers(std::string_view name, const std::vector<int64_t>& shape,
+                                                int64_t min, int64_t max) const;
 
   // An error that names the first tensor of the whole file nobody asked for.
   absl::Status AllUsed() const;
   std::string Path(std::string_view name) const;
 
  private:
+  absl::StatusOr<Tensor> Read(std::string_view name, const std::vector<int64_t>& shape, bool integers) const;
   const Weights* weights_;
   std::shared_ptr<std::set<std::string>> used_;
   std::string prefix_;

@@ -106,6 +106,10 @@ class Maker {
     if (options.contains("slots")) {
       for (const char* part : {".pk", ".pv"}) Add(name + part, {heads, options["slots"], head_dim}, 1.0);
     }
+    if (options["type"] == "bigbird" && options["num_random_blocks"] > 0) {
+      const int64_t blocks = options["num_blocks"];
+      AddIntegers(name + ".random_blocks", {heads, blocks - 2, options["num_random_blocks"]}, blocks);
+    }
     if (options["type"] == "synthesizer") Synthesizer(name, options, heads, head_dim);
     if (options.contains("relative_bias"))
       Add(name + ".relative_bias", {options["relative_bias"]["buckets"], heads}, 1.0);
@@ -156,6 +160,16 @@ class Maker {
     for (int64_t i = 0; i < tensor.size(); ++i)
       buffer.as<float>()[i] = static_cast<float>(mean + scale * Next());
     tensor.data = buffer.as<float>();
+    weights_.tensors.emplace(name, std::move(tensor));
+  }
+
+  // From 0 up to `below`.
+  void AddIntegers(const std::string& name, std::vector<int64_t> shape, int64_t below) {
+    Tensor tensor{DType::kI64, std::move(shape), nullptr};
+    Buffer& buffer = weights_.memory.emplace_back(tensor.size() * sizeof(int64_t));
+    for (int64_t i = 0; i < tensor.size(); ++i)
+      buffer.as<int64_t>()[i] = static_cast<int64_t>(std::abs(Next()) * 1e6) % below;
+    tensor.data = buffer.as<int64_t>();
     weights_.tensors.emplace(name, std::move(tensor));
   }
 

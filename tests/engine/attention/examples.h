@@ -21,7 +21,8 @@ struct AttentionExample {
   int64_t width = 32;
   int num_heads = 4;
   std::map<std::string, std::vector<int64_t>> tensors;
-  bool sorts = false;  // a decoder whose prompt decides which of its tokens meet
+  bool sorts = false;                         // a decoder whose prompt decides which of its tokens meet
+  std::map<std::string, int64_t> below = {};  // of these tensors the numbers are whole, from 0 up to this one
 
   // What its attention must declare.
   bool causal() const { return place == Place::kDecoder; }
@@ -87,6 +88,14 @@ inline std::map<std::string, std::vector<int64_t>> WithPersistentVectors(int64_t
                                                                          int64_t slots) {
   auto tensors = QueryKeyValue(width, width, width);
   tensors["pk"] = tensors["pv"] = {heads, slots, width / heads};
+  return tensors;
+}
+
+// The same, with BigBird's random blocks.
+inline std::map<std::string, std::vector<int64_t>> WithRandomBlocks(int64_t width, int64_t heads,
+                                                                    int64_t blocks, int64_t randoms) {
+  auto tensors = QueryKeyValue(width, width, width);
+  tensors["random_blocks"] = {heads, blocks - 2, randoms};
   return tensors;
 }
 
@@ -217,6 +226,24 @@ inline std::vector<AttentionExample> AttentionExamples() {
        WithPersistentVectors(32, 4, 300)},
       {"persistent_memory", R"({"slots": 8, "window": 61})", Place::kEncoder, 32, 4,
        WithPersistentVectors(32, 4, 8)},
+      {"bigbird",
+       R"({"block_size": 64, "num_blocks": 1024, "num_random_blocks": 3})",
+       Place::kEncoder,
+       32,
+       4,
+       WithRandomBlocks(32, 4, 1024, 3),
+       false,
+       {{"random_blocks", 40}}},
+      {"bigbird",
+       R"({"block_size": 20, "num_blocks": 80, "num_random_blocks": 2, "form": "itc"})",
+       Place::kEncoder,
+       36,
+       3,
+       WithRandomBlocks(36, 3, 80, 2),
+       false,
+       {{"random_blocks", 80}}},
+      {"bigbird", R"({"block_size": 150, "num_blocks": 12, "num_random_blocks": 0})", Place::kEncoder, 32, 4,
+       plain},
   };
 }
 

@@ -21,6 +21,14 @@ class Layer {
     std::normal_distribution<float> normal;
     for (const auto& [name, shape] : example.tensors) {
       Tensor tensor{DType::kF32, shape};
+      if (const auto below = example.below.find(name); below != example.below.end()) {
+        tensor.dtype = DType::kI64;
+        auto& data = integers_.emplace_back(tensor.size());
+        for (int64_t& x : data) x = static_cast<int64_t>(random()) % below->second;
+        tensor.data = data.data();
+        tensors_[name] = tensor;
+        continue;
+      }
       auto& data = data_.emplace_back(tensor.size());
       for (float& x : data) x = normal(random);
       tensor.data = data.data();
@@ -54,6 +62,9 @@ class Layer {
   const float* tensor(const std::string& name) const {
     return static_cast<const float*>(tensors_.at(name).data);
   }
+  const int64_t* integers(const std::string& name) const {
+    return static_cast<const int64_t*>(tensors_.at(name).data);
+  }
   DType type() const { return ActivationType(precision_); }
   bool cross() const { return example_.place == Place::kCross; }
   bool causal() const { return example_.causal(); }
@@ -62,6 +73,7 @@ class Layer {
   AttentionExample example_;
   Precision precision_;
   std::vector<std::vector<float>> data_;
+  std::vector<std::vector<int64_t>> integers_;
   std::map<std::string, Tensor> tensors_;
   std::unique_ptr<Weights> weights_;
   Json options_;

@@ -15,11 +15,13 @@
 namespace heed {
 namespace {
 
-// A row and a key.
+// A row and a key of a sequence of n.
 struct Pair {
-  int64_t i, j;
-  int head, heads;
-  bool causal;
+  int64_t i, j, n;
+  int head;
+  const Layer* layer;
+
+  int heads() const { return layer->example().num_heads; }
 };
 using Sees = std::function<bool(const Json& options, const Pair& at)>;
 
@@ -28,7 +30,7 @@ bool SparseFixed(const Json& o, const Pair& at) {
   const std::string pattern = o.value("pattern", "both");
   const bool local = at.j / stride == at.i / stride, summaries = at.j % stride >= stride - summary;
   if (pattern != "both") return pattern == "local" ? local : summaries;
-  if (o.value("heads", "merged") == "split") return 2 * at.head < at.heads ? local : summaries;
+  if (o.value("heads", "merged") == "split") return 2 * at.head < at.heads() ? local : summaries;
   return local || summaries;
 }
 
@@ -51,6 +53,15 @@ bool Axial(const Json& o, const Pair& at) {
   return true;
 }
 
+bool BigBird(const Json& o, const Pair& at) {
+  const int64_t size = o["block_size"], blocks = o["num_blocks"], randoms = o["num_random_blocks"];
+  const int64_t i = at.i / size, j = at.j / size, last = (at.n - 1) / size;
+  if (i == 0 || i == last || j == 0 || j == last || std::abs(i - j) <= 1) return true;
+  if (randoms == 0) return false;
+  const int64_t* drawn = at.layer->integers("random_blocks") + (at.head * (blocks - 2) + i - 1) * randoms;
+  return std::count(drawn, drawn + randoms, j) > 0;
+}
+
 // In a decoder j <= i on top.
 const std::map<std::string, Sees> kSees = {
     {"blockwise",
@@ -68,8 +79,9 @@ const std::map<std::string, Sees> kSees = {
      [](const Json& o, const Pair& at) {
        if (!o.contains("window")) return true;
        const int64_t window = o["window"];
-       return at.causal ? at.i - at.j < window : std::abs(at.i - at.j) <= window / 2;
+       return at.layer->causal() ? at.i - at.j < window : std::abs(at.i - at.j) <= window / 2;
      }},
+    {"bigbird", BigBird},
 };
 
 // One row of one head: q.k and the values of what it sees, and of the learned vectors if there are any.
@@ -87,7 +99,7 @@ std::vector<double> Definition(const Layer& layer, const Passage& passage, const
     for (int64_t t = 0; t < dim; ++t) result[t] += p * value(t);
   };
   for (int64_t j = 0; j < passage.n(); ++j) {
-    if ((layer.causal() && j > i) || !sees(layer.options(), {i, j, head, heads, layer.causal()})) continue;
+    if ((layer.causal() && j > i) || !sees(layer.options(), {i, j, passage.n(), head, &layer})) continue;
     add([&](int64_t t) { return passage.product(1).At(j, head * dim + t); },
         [&](int64_t t) { return passage.product(2).At(j, head * dim + t); });
   }
@@ -100,25 +112,46 @@ std::vector<double> Definition(const Layer& layer, const Passage& passage, const
   return result;
 }
 
+void ExpectDefinition(const Layer& layer, const Sees& sees, int64_t n, const std::vector<int64_t>& rows) {
+  const Passage passage = Whole(layer, n);
+  for (int64_t i : rows) {
+    for (int head = 0; head < layer.example().num_heads; ++head) {
+      const std::vector<double> expected = Definition(layer, passage, sees, i, head);
+      for (int64_t t = 0; t < std::ssize(expected); ++t) {
+        ASSERT_NEAR(passage.out().At(i, head * std::ssize(expected) + t), expected[t], 2e-5)
+            << layer.example().type << layer.example().options << " row " << i << " of " << n << " head "
+            << head;
+      }
+    }
+  }
+}
+
 TEST(Patterns, SeeWhatTheirPapersSay) {
   int tried = 0;
   for (const AttentionExample& example : AttentionExamples()) {
     const auto sees = kSees.find(example.type);
     if (sees == kSees.end()) continue;
     ++tried;
-    const Layer layer(example, Precision::kF32);
-    const Passage passage = Whole(layer, 620);
-    for (int64_t i : {0, 1, 15, 16, 31, 32, 63, 64, 99, 100, 127, 128, 255, 256, 300, 499, 500, 619}) {
-      for (int head = 0; head < example.num_heads; ++head) {
-        const std::vector<double> expected = Definition(layer, passage, sees->second, i, head);
-        for (int64_t t = 0; t < std::ssize(expected); ++t) {
-          ASSERT_NEAR(passage.out().At(i, head * std::ssize(expected) + t), expected[t], 2e-5)
-              << example.type << example.options << " row " << i << " head " << head;
-        }
-      }
-    }
+    ExpectDefinition(Layer(example, Precision::kF32), sees->second, 620,
+                     {0, 1, 15, 16, 31, 32, 63, 64, 99, 100, 127, 128, 255, 256, 300, 499, 500, 619});
   }
   EXPECT_GE(tried, std::ssize(kSees));
+}
+
+// Which block is the last one, and which random blocks there are, the sequence's own length decides.
+TEST(Patterns, OfBigBirdFollowTheLength) {
+  for (const AttentionExample& example : AttentionExamples()) {
+    if (example.type != "bigbird") continue;
+    const Layer layer(example, Precision::kF32);
+    const int64_t block = layer.options()["block_size"];
+    for (int64_t n : {int64_t{1}, block - 1, block, block + 1, 2 * block, 2 * block + 1, 3 * block,
+                      3 * block + 2, 4 * block + 1, 7 * block - 1, 10 * block + 3}) {
+      std::vector<int64_t> rows;
+      for (int64_t i = 0; i < n; i += 1 + block / 3) rows.push_back(i);
+      rows.push_back(n - 1);
+      ExpectDefinition(layer, BigBird, n, rows);
+    }
+  }
 }
 
 // Cost counts the pairs that are seen, of all heads.
@@ -133,7 +166,7 @@ TEST(Patterns, CostWhatTheySee) {
       for (int64_t i = 0; i < kTokens; ++i) {
         for (int64_t j = 0; j < kTokens; ++j) {
           if (layer.causal() && j > i) continue;
-          pairs += sees->second(layer.options(), {i, j, head, example.num_heads, layer.causal()});
+          pairs += sees->second(layer.options(), {i, j, kTokens, head, &layer});
         }
       }
     }
@@ -169,6 +202,25 @@ TEST(Patterns, RefuseWhatCannotBe) {
   refused("persistent_memory", {{Place::kDecoder, "{}", {"slots is missing"}},
                                 {Place::kDecoder, R"({"slots": 4, "window": 0})", {"window", "0", "below 1"}},
                                 {Place::kDecoder, R"({"slots": 4})", {"q.weight"}}});
+  refused("bigbird",
+          {{Place::kEncoder, "{}", {"block_size is missing"}},
+           {Place::kEncoder,
+            R"({"block_size": 4, "num_blocks": 2, "num_random_blocks": 0})",
+            {"num_blocks", "2", "below 3"}},
+           {Place::kEncoder,
+            R"({"block_size": 4, "num_blocks": 9, "num_random_blocks": -1})",
+            {"num_random_blocks", "-1", "below 0"}},
+           {Place::kEncoder,
+            R"({"block_size": 4, "num_blocks": 9, "num_random_blocks": 0, "form": "etc"})",
+            {"form", "etc", "not served yet"}},
+           {Place::kDecoder, R"({"block_size": 4, "num_blocks": 9, "num_random_blocks": 0})", {"encoders"}},
+           {Place::kCross, R"({"block_size": 4, "num_blocks": 9, "num_random_blocks": 0})", {"encoders"}},
+           {Place::kEncoder,
+            R"({"block_size": 1000000, "num_blocks": 100000, "num_random_blocks": 0})",
+            {"num_blocks", "100000000000", "above 1073741824"}},
+           {Place::kEncoder,
+            R"({"block_size": 4, "num_blocks": 9, "num_random_blocks": 2})",
+            {"random_blocks", "[4, 7, 2]", "missing"}}});
 }
 
 }  // namespace

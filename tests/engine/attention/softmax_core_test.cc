@@ -181,6 +181,25 @@ TEST(SoftmaxCore, ReadsSeveralSourcesAsOne) {
   }
 }
 
+// Runs of keys one after another, within a part and across the ends of some.
+TEST(SoftmaxCore, SourcesThatContinueAreAsSeveral) {
+  for (DType type : Types()) {
+    const World world(type, 2 * kKeyPart + 300, 40, 2);
+    const auto run = [&](int64_t begin, int64_t end, bool continues) {
+      return KeySource{
+          .pages = &world.pages, .sees = [=](int64_t) { return Range{begin, end}; }, .continues = continues};
+    };
+    OwnedRows one(type, world.n, 80), several = one;
+    for (const bool continues : {true, false}) {
+      world.Attend({run(0, 40, continues), run(64, 100, continues), run(50, 50, continues),
+                    run(200, kKeyPart + 70, continues), run(kKeyPart + 90, world.n, continues)},
+                   100, 300, continues ? one : several);
+    }
+    EXPECT_LE(LargestDifference(one, several), type == DType::kF32 ? 1e-5 : 1e-2);
+    EXPECT_GE(FirstDifference(one, OwnedRows(type, world.n, 80)), 100);
+  }
+}
+
 TEST(SoftmaxCore, PartialResultsMergeByTheirLogSumExp) {
   const World world(DType::kF32, 500, 64, 2);
   const KeyValuePages front = world.Pages(0, 200), back = world.Pages(200, 500);

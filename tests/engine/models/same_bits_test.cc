@@ -214,6 +214,11 @@ void ExpectSameBitsInAnyCompany(const Json& attention) {
 
 TEST(SameBits, OfAnEncoderInAnyCompany) { ExpectSameBitsInAnyCompany({{"type", "full"}}); }
 
+TEST(SameBits, OfBlocksInAnyCompany) {
+  ExpectSameBitsInAnyCompany(
+      {{"type", "bigbird"}, {"block_size", 16}, {"num_blocks", 20}, {"num_random_blocks", 2}});
+}
+
 TEST(SameBits, OfRowsThatHaveWeightsOfTheirOwn) {
   ExpectSameBitsInAnyCompany(
       {{"type", "sliding_window"}, {"window", 20}, {"global_tokens", {0, 3, 4, 5, 6, 7, 8, 9, 10, 150}}});

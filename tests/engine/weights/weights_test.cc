@@ -192,6 +192,19 @@ TEST_F(Scope, NamesWhatIsMissingOrOfAnotherShapeOrType) {
   EXPECT_EQ(scope_.Get("ids", {1}).status().message(), "tensor \"ids\" is I64, not of a float type");
 }
 
+TEST_F(Scope, ReadsIntegersWithinTheirLimits) {
+  EXPECT_EQ(scope_.Integers("ids", {1}, 7, 7).value(), (std::vector<int64_t>{7}));
+  EXPECT_EQ(scope_.Integers("ids", {1}, 0, 6).status().message(), "tensor \"ids\" holds 7 at [0], above 6");
+  EXPECT_EQ(scope_.Integers("ids", {-1}, 8, 9).status().message(), "tensor \"ids\" holds 7 at [0], below 8");
+  EXPECT_EQ(scope_.Integers("ids", {2}, 0, 9).status().message(), "tensor \"ids\" has shape [1], not [2]");
+  EXPECT_EQ((scope_ / "layers.0" / "q").Integers("bias", {2}, 0, 9).status().message(),
+            "tensor \"layers.0.q.bias\" is F32, not I64");
+  const std::vector<int64_t> table = {1, 2, 3, 4, 5, 66};
+  const auto weights = Weights::Of({{"table", {DType::kI64, {2, 3}, table.data()}}});
+  EXPECT_EQ(WeightScope(*weights).Integers("table", {2, 3}, 0, 9).status().message(),
+            "tensor \"table\" holds 66 at [1, 2], above 9");
+}
+
 TEST_F(Scope, NamesTheFirstTensorNobodyAskedFor) {
   EXPECT_EQ(scope_.AllUsed().message(), "tensor \"ids\" belongs to no part of the model");
   EXPECT_FALSE(scope_.Get("ids", {1}).ok());
