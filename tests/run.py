@@ -28,6 +28,7 @@ AGREED = ("native/plain-*", "native/softmax-*", "native/large-plain-*", "native/
           "native/synthesizer-*", "native/large-synthesizer-*", "native/moe-*", "native/pkm-*",
           "native/blockwise-*", "native/image-local-1d-*", "native/sparse-fixed-*", "native/axial-encoder",
           "native/axial-causal-decoder", "native/persistent-*",
+          "native/memory-compressed-*", "native/large-memory-compressed-*",
           "sampling", "tokenizers/word-level")
 NOT_YET = "shaw"
 

@@ -82,6 +82,18 @@ inline std::map<std::string, std::vector<int64_t>> WithPersistentVectors(int64_t
   return tensors;
 }
 
+// The same, with a learned slot, and a convolution of so many taps unless there are none.
+inline std::map<std::string, std::vector<int64_t>> WithSlots(int64_t width, int64_t taps = 0) {
+  auto tensors = QueryKeyValue(width, width, width);
+  tensors["null_k"] = tensors["null_v"] = {width};
+  for (const char* name : {"compress_k", "compress_v"}) {
+    if (taps == 0) continue;
+    tensors[std::string(name) + ".weight"] = {width, width, taps};
+    tensors[std::string(name) + ".bias"] = {width};
+  }
+  return tensors;
+}
+
 inline std::vector<AttentionExample> AttentionExamples() {
   const auto plain = QueryKeyValue(32, 32, 32), grouped = QueryKeyValue(32, 32, 16),
              single = QueryKeyValue(32, 32, 8);
@@ -198,6 +210,12 @@ inline std::vector<AttentionExample> AttentionExamples() {
        WithPersistentVectors(32, 4, 300)},
       {"persistent_memory", R"({"slots": 8, "window": 61})", Place::kEncoder, 32, 4,
        WithPersistentVectors(32, 4, 8)},
+      {"memory_compressed", R"({"stride": 3})", Place::kDecoder, 32, 2, WithSlots(32, 3)},
+      {"memory_compressed", R"({"stride": 7, "compression": "mean"})", Place::kDecoder, 32, 4, WithSlots(32)},
+      {"memory_compressed", R"({"stride": 4, "compression": "max"})", Place::kDecoder, 36, 3, WithSlots(36)},
+      {"memory_compressed", R"({"stride": 7})", Place::kEncoder, 32, 2, WithSlots(32, 7)},
+      {"memory_compressed", R"({"stride": 3, "compression": "mean"})", Place::kEncoder, 36, 3, WithSlots(36)},
+      {"memory_compressed", R"({"stride": 4, "compression": "max"})", Place::kEncoder, 32, 4, WithSlots(32)},
   };
 }
 
