@@ -22,6 +22,7 @@ struct AttentionExample {
   int num_heads = 4;
   std::map<std::string, std::vector<int64_t>> tensors;
   bool sorts = false;  // a decoder whose prompt decides which of its tokens meet
+  int64_t blind = 0;   // of a decoder's tokens, the first, that see nothing of the sequence
 
   // What its attention must declare.
   bool causal() const { return place == Place::kDecoder; }
@@ -210,9 +211,11 @@ inline std::vector<AttentionExample> AttentionExamples() {
        WithPersistentVectors(32, 4, 300)},
       {"persistent_memory", R"({"slots": 8, "window": 61})", Place::kEncoder, 32, 4,
        WithPersistentVectors(32, 4, 8)},
-      {"memory_compressed", R"({"stride": 3})", Place::kDecoder, 32, 2, WithSlots(32, 3)},
-      {"memory_compressed", R"({"stride": 7, "compression": "mean"})", Place::kDecoder, 32, 4, WithSlots(32)},
-      {"memory_compressed", R"({"stride": 4, "compression": "max"})", Place::kDecoder, 36, 3, WithSlots(36)},
+      {"memory_compressed", R"({"stride": 3})", Place::kDecoder, 32, 2, WithSlots(32, 3), false, /*blind=*/3},
+      {"memory_compressed", R"({"stride": 7, "compression": "mean"})", Place::kDecoder, 32, 4, WithSlots(32),
+       false, /*blind=*/7},
+      {"memory_compressed", R"({"stride": 4, "compression": "max"})", Place::kDecoder, 36, 3, WithSlots(36),
+       false, /*blind=*/4},
       {"memory_compressed", R"({"stride": 7})", Place::kEncoder, 32, 2, WithSlots(32, 7)},
       {"memory_compressed", R"({"stride": 3, "compression": "mean"})", Place::kEncoder, 36, 3, WithSlots(36)},
       {"memory_compressed", R"({"stride": 4, "compression": "max"})", Place::kEncoder, 32, 4, WithSlots(32)},
