@@ -29,6 +29,7 @@ AGREED = ("native/plain-*", "native/softmax-*", "native/large-plain-*", "native/
           "native/blockwise-*", "native/image-local-1d-*", "native/sparse-fixed-*", "native/axial-encoder",
           "native/axial-causal-decoder", "native/persistent-*", "native/performer-*", "native/large-performer-*",
           "native/bigbird-encoder", "native/bigbird-no-random-encoder", "native/large-bigbird-encoder",
+          "native/memory-compressed-*", "native/large-memory-compressed-*",
           "sampling", "tokenizers/word-level")
 NOT_YET = "shaw"
 

@@ -22,10 +22,11 @@ constexpr int64_t kFewRows = 16;
 // ----------------------------------------------------------------------------------- who sees whom
 
 int64_t TrackSet::Places(int64_t track, int64_t positions) const {
-  if (!listed.empty()) return std::ranges::lower_bound(listed, positions) - listed.begin();
+  if (!listed.empty()) return ahead + (std::ranges::lower_bound(listed, positions) - listed.begin());
   if (apart) return positions <= track ? 0 : Quotient(positions - track, period);
   positions = std::min(positions, limit);
-  return positions / period * (end - begin) + std::clamp<int64_t>(positions % period - begin, 0, end - begin);
+  return ahead + positions / period * (end - begin) +
+         std::clamp<int64_t>(positions % period - begin, 0, end - begin);
 }
 
 Range TrackSet::Run(int64_t position) const {
@@ -235,7 +236,8 @@ absl::StatusOr<std::unique_ptr<Attention>> NewPatternAttention(
 
 // ------------------------------------------------------------------------------------ one sequence
 
-PatternRun::PatternRun(const PatternAttention& attention) : attention_(&attention) {
+PatternRun::PatternRun(const PatternAttention& attention, const Taking& taking)
+    : attention_(&attention), taking_(taking) {
   const KeyValuePages empty(attention.core().type(), options().head_dim, options().k >= 0);
   for (int head = 0; head < options().key_value_heads; ++head) {
     auto& sets = heads_.emplace_back();
@@ -244,7 +246,7 @@ PatternRun::PatternRun(const PatternAttention& attention) : attention_(&attentio
 }
 
 PatternRun::PatternRun(const PatternRun& other)
-    : attention_(other.attention_), heads_(other.heads_), tokens_(other.tokens_) {}
+    : attention_(other.attention_), taking_(other.taking_), heads_(other.heads_), tokens_(other.tokens_) {}
 
 std::vector<AttentionStage> PatternRun::Begin(const AttentionRows& rows) {
   const int heads = options().key_value_heads;
@@ -252,7 +254,7 @@ std::vector<AttentionStage> PatternRun::Begin(const AttentionRows& rows) {
   from_ = tokens_;
   Grow(taken);
   tokens_ += taken;
-  taken_cuts_ = taken == 0 ? 0 : Quotient(from_ % kTakenRows + taken, kTakenRows);
+  taken_cuts_ = taken == 0 ? 0 : Quotient((from_ + taking_.ahead) % taking_.cut + taken, taking_.cut);
   const int64_t tiles = CutTiles(rows);
   parts_ = CountParts(rows);
   stages_.clear();
@@ -260,11 +262,14 @@ std::vector<AttentionStage> PatternRun::Begin(const AttentionRows& rows) {
   if (rows.count > 0 && std::max(rows.count * attention_->group(), taken) <= kFewRows && parts_ == 0) {
     const auto costlier = [](const Cut& a, const Cut& b) { return a.row_cost < b.row_cost; };
     const double cost = std::ranges::max_element(cuts_, costlier)->row_cost;
-    Add(Stage::kStep, heads, cost * static_cast<double>(rows.count), stages);
+    const double took = taking_.row_cost * static_cast<double>(taken);
+    Add(Stage::kStep, heads, cost * static_cast<double>(rows.count) + took, stages);
     return stages;
   }
-  const double moved = kMoved * static_cast<double>(std::min(taken, kTakenRows) * options().head_dim);
-  if (taken > 0) Add(Stage::kTake, heads * taken_cuts_, moved, stages);
+  const auto taken_rows = static_cast<double>(std::min(taken, Quotient(taking_.cut, taking_.stages)));
+  const double row_cost = kMoved * static_cast<double>(options().head_dim) + taking_.row_cost;
+  for (int stage = 0; stage < taking_.stages && taken > 0; ++stage)
+    Add(Stage::kTake, heads * taken_cuts_, row_cost * taken_rows, stages);
   if (rows.count > 0) AddAttending(rows, tiles, stages);
   if (taken > 0 && attention_->forgets()) Add(Stage::kForget, 1, 0, stages);
   return stages;
@@ -383,7 +388,7 @@ void PatternRun::Do(const AttentionRows& rows, int stage, int64_t task, Scratch&
     case Stage::kStep:
       return Step(rows, static_cast<int>(task), scratch);
     case Stage::kTake:
-      return Take(rows, static_cast<int>(task / taken_cuts_), task % taken_cuts_, scratch);
+      return TakeCut(rows, static_cast<int>(task / taken_cuts_), task % taken_cuts_, stage, scratch);
     case Stage::kAttend: {
       const Cut& cut = CutAt(task);
       return AttendTile(rows, cut, TileAt(cut, task - cut.first_tile), scratch);
@@ -401,7 +406,9 @@ void PatternRun::Do(const AttentionRows& rows, int stage, int64_t task, Scratch&
 }
 
 void PatternRun::Step(const AttentionRows& rows, int head, Scratch& scratch) {
-  for (int64_t cut = 0; cut < taken_cuts_; ++cut) Take(rows, head, cut, scratch);
+  for (int64_t cut = 0; cut < taken_cuts_; ++cut) {
+    for (int stage = 0; stage < taking_.stages; ++stage) TakeCut(rows, head, cut, stage, scratch);
+  }
   for (const Cut& cut : cuts_) {
     if (cut.head != head) continue;
     for (int64_t group = 0; group < std::min(cut.rows(), cut.period); ++group)
@@ -425,7 +432,12 @@ PatternRun::Tile PatternRun::TileAt(const Cut& cut, int64_t tile) {
 
 // ---------------------------------------------------------------------------------- taking rows in
 
-void PatternRun::Take(const AttentionRows& rows, int head, int64_t cut, Scratch& scratch) {
+Range PatternRun::TakenCut(int64_t cut) const {
+  const int64_t begin = ((from_ + taking_.ahead) / taking_.cut + cut) * taking_.cut - taking_.ahead;
+  return {begin, begin + taking_.cut};
+}
+
+void PatternRun::TakeCut(const AttentionRows& rows, int head, int64_t cut, int, Scratch& scratch) {
   for (int set = 0; set < std::ssize(heads_[head]); ++set) TakeSet(rows, head, set, cut, scratch);
 }
 
@@ -442,9 +454,9 @@ void PatternRun::TakeSet(const AttentionRows& rows, int head, int number, int64_
     return;
   }
   if (!set.all() && cut > 0) return;
-  const int64_t grid = from_ / kTakenRows * kTakenRows + cut * kTakenRows;
-  const int64_t begin = std::max(from_, grid), end = tokens_;
-  const int64_t last = set.all() ? std::min(end, grid + kTakenRows) : end;
+  const Range grid = TakenCut(cut);
+  const int64_t begin = std::max(from_, grid.begin);
+  const int64_t last = set.all() ? std::min(tokens_, grid.end) : tokens_;
   for (Range run = set.Run(begin); run.begin < std::min(run.end, last); run = set.Run(run.end))
     write(0, run.begin, 1, std::min(run.end, last) - run.begin);
 }
@@ -554,6 +566,7 @@ void PatternRun::Attend(const AttentionRows& rows, const Tile& tile, std::vector
 void PatternRun::Archive(StateArchive& archive) {
   archive.Number(tokens_, 0, kMostTokens);
   if (archive.measuring()) archive.Bytes(part_results_, static_cast<int64_t>(part_results_.size()));
+  if (tokens_ == 0) return;
   for (int head = 0; head < options().key_value_heads; ++head) {
     const Pattern& pattern = attention_->pattern(head);
     for (int s = 0; s < std::ssize(heads_[head]); ++s) {

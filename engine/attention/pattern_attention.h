@@ -28,10 +28,11 @@ struct TrackSet {
   std::vector<int64_t> listed;      // ascending; empty: as above
   bool apart = false;               // each residue modulo `period` in a track of its own
   int64_t last_place = kUnlimited;  // rotation and bias see a row no farther than here
+  int64_t ahead = 0;  // places before the first position's: learned, taken in by a run of its own
 
   int64_t tracks() const { return apart ? period : 1; }
-  // Of a track: how many of the first `positions` it holds. The place of a position that it holds is how many
-  // it holds before.
+  // Of a track: how many of the first `positions` it holds, what is ahead included. The place of a position
+  // that it holds is how many it holds before.
   int64_t Places(int64_t track, int64_t positions) const;
   // The first run of positions that it holds from `position` on, if it is not apart; beyond all if none.
   Range Run(int64_t position) const;
@@ -183,16 +184,32 @@ absl::StatusOr<std::unique_ptr<Attention>> NewPatternAttention(
     const AttentionSetting& setting, JsonFields& fields, const WeightScope& scope,
     std::vector<std::shared_ptr<const Pattern>> patterns, int64_t max_tokens = 0);
 
-// A variant that adds stages of its own derives from it.
+// A variant that adds stages of its own, or keeps what it makes of the rows, derives from it.
 class PatternRun : public AttentionRun {
  public:
-  explicit PatternRun(const PatternAttention& attention);
+  // How rows are taken in.
+  struct Taking {
+    int64_t cut = kTakenRows;  // rows of a task: cuts lie at multiples of it,
+    int64_t ahead = 0;         // counted from so many rows before the sequence
+    int stages = 1;            // each takes in its share of every cut
+    double row_cost = 0;       // of one head, in multiply-adds, beyond what moving takes
+  };
+  explicit PatternRun(const PatternAttention& attention) : PatternRun(attention, Taking()) {}
+  PatternRun(const PatternAttention& attention, const Taking& taking);
   PatternRun(const PatternRun& other);
   std::vector<AttentionStage> Begin(const AttentionRows& rows) override;
   void Do(const AttentionRows& rows, int stage, int64_t task, Scratch& scratch) override;
   std::unique_ptr<AttentionRun> Clone() const override { return std::make_unique<PatternRun>(*this); }
   void Archive(StateArchive& archive) override;
   int64_t tokens() const override { return tokens_; }
+
+ protected:
+  // Writes a head's pages. Cuts are done by different threads, stages one after another.
+  virtual void TakeCut(const AttentionRows& rows, int head, int64_t cut, int stage, Scratch& scratch);
+  // The positions of a cut; some of the first and of the last are not those of rows at hand.
+  Range TakenCut(int64_t cut) const;
+  KeyValuePages& Track(int head, int set, int64_t track) { return heads_[head][set][track]; }
+  int64_t from() const { return from_; }  // tokens before the rows at hand
 
  private:
   using Tile = PatternAttention::Tile;
@@ -226,7 +243,6 @@ class PatternRun : public AttentionRun {
   void Add(Stage stage, int64_t tasks, double cost, std::vector<AttentionStage>& stages);
   void AddAttending(const AttentionRows& rows, int64_t tiles, std::vector<AttentionStage>& stages);
   void Step(const AttentionRows& rows, int head, Scratch& scratch);
-  void Take(const AttentionRows& rows, int head, int64_t cut, Scratch& scratch);
   void TakeSet(const AttentionRows& rows, int head, int set, int64_t cut, Scratch& scratch);
   void Write(KeyValuePages& pages, int64_t place, const AttentionRows& rows, const Tile& run,
              Scratch& scratch);
@@ -240,6 +256,7 @@ class PatternRun : public AttentionRun {
   void Forget(int head, int64_t rows);
 
   const PatternAttention* attention_;
+  Taking taking_;
   std::vector<std::vector<Tracks>> heads_;  // of a key-value head, by set
   int64_t tokens_ = 0;
   // Of the rows at hand.

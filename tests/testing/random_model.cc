@@ -110,9 +110,21 @@ class Maker {
       const int64_t blocks = options["num_blocks"];
       AddIntegers(name + ".random_blocks", {heads, blocks - 2, options["num_random_blocks"]}, blocks);
     }
+    if (options["type"] == "memory_compressed") Slots(name, options);
     if (options["type"] == "synthesizer") Synthesizer(name, options, heads, head_dim);
     if (options.contains("relative_bias"))
       Add(name + ".relative_bias", {options["relative_bias"]["buckets"], heads}, 1.0);
+  }
+
+  void Slots(const std::string& name, const Json& options) {
+    for (const char* part : {".null_k", ".null_v"}) Add(name + part, {width_}, 1.0);
+    const int64_t stride = options["stride"];
+    for (const char* part : {".compress_k", ".compress_v"}) {
+      if (options.value("compression", "conv") != "conv") continue;
+      Add(name + part + ".weight", {width_, width_, stride},
+          1.0 / std::sqrt(static_cast<double>(width_ * stride)));
+      Add(name + part + ".bias", {width_}, 0.1);
+    }
   }
 
   // What a term does not read is left out again, q and k too.

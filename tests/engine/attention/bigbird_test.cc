@@ -19,6 +19,7 @@ AttentionExample BigBird(int64_t block, int64_t blocks, int64_t randoms) {
           4,
           randoms > 0 ? WithRandomBlocks(64, 4, blocks, randoms) : QueryKeyValue(64, 64, 64),
           false,
+          0,
           {{"random_blocks", blocks}}};
 }
 

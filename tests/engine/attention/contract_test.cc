@@ -39,6 +39,11 @@ class Contract : public testing::TestWithParam<std::pair<size_t, Precision>> {
     run.Archive(archive);
     return archive.measured();
   }
+  // Rows differ from t on. Those that see nothing of the sequence may be alike.
+  void ExpectFirstAt(int64_t t, int64_t difference) const {
+    EXPECT_GE(difference, t);
+    EXPECT_LE(difference, std::max(t, layer_.example().blind));
+  }
 
   Layer layer_;
 };
@@ -105,7 +110,7 @@ TEST_P(ContractOfExactDecoders, NeverSeesTheFuture) {
       }
     }
     other.Extend(*Start(), 0, 260);
-    EXPECT_EQ(FirstDifference(whole.out(), other.out()), t);
+    ExpectFirstAt(t, FirstDifference(whole.out(), other.out()));
   }
 }
 
@@ -146,7 +151,7 @@ TEST_P(ContractInParts, ACloneGoesItsOwnWay) {
     original.ExtendBy(*run, t, 500, 50);
     fork.ExtendBy(*clone, t, 500, 50);
     EXPECT_EQ(FirstDifference(original.out(), fork.out(), t), -1) << "forked at " << t;
-    EXPECT_EQ(FirstDifference(original.out(), another.out(), t), t);
+    ExpectFirstAt(t, FirstDifference(original.out(), another.out(), t));
   }
 }
 

@@ -21,7 +21,8 @@ struct AttentionExample {
   int64_t width = 32;
   int num_heads = 4;
   std::map<std::string, std::vector<int64_t>> tensors;
-  bool sorts = false;                         // a decoder whose prompt decides which of its tokens meet
+  bool sorts = false;  // a decoder whose prompt decides which of its tokens meet
+  int64_t blind = 0;   // of a decoder's tokens, the first, that see nothing of the sequence
   std::map<std::string, int64_t> below = {};  // of these tensors the numbers are whole, from 0 up to this one
 
   // What its attention must declare.
@@ -96,6 +97,18 @@ inline std::map<std::string, std::vector<int64_t>> WithRandomBlocks(int64_t widt
                                                                     int64_t blocks, int64_t randoms) {
   auto tensors = QueryKeyValue(width, width, width);
   tensors["random_blocks"] = {heads, blocks - 2, randoms};
+  return tensors;
+}
+
+// The same, with a learned slot, and a convolution of so many taps unless there are none.
+inline std::map<std::string, std::vector<int64_t>> WithSlots(int64_t width, int64_t taps = 0) {
+  auto tensors = QueryKeyValue(width, width, width);
+  tensors["null_k"] = tensors["null_v"] = {width};
+  for (const char* name : {"compress_k", "compress_v"}) {
+    if (taps == 0) continue;
+    tensors[std::string(name) + ".weight"] = {width, width, taps};
+    tensors[std::string(name) + ".bias"] = {width};
+  }
   return tensors;
 }
 
@@ -233,6 +246,7 @@ inline std::vector<AttentionExample> AttentionExamples() {
        4,
        WithRandomBlocks(32, 4, 1024, 3),
        false,
+       0,
        {{"random_blocks", 40}}},
       {"bigbird",
        R"({"block_size": 20, "num_blocks": 80, "num_random_blocks": 2, "form": "itc"})",
@@ -241,9 +255,18 @@ inline std::vector<AttentionExample> AttentionExamples() {
        3,
        WithRandomBlocks(36, 3, 80, 2),
        false,
+       0,
        {{"random_blocks", 80}}},
       {"bigbird", R"({"block_size": 150, "num_blocks": 12, "num_random_blocks": 0})", Place::kEncoder, 32, 4,
        plain},
+      {"memory_compressed", R"({"stride": 3})", Place::kDecoder, 32, 2, WithSlots(32, 3), false, /*blind=*/3},
+      {"memory_compressed", R"({"stride": 7, "compression": "mean"})", Place::kDecoder, 32, 4, WithSlots(32),
+       false, /*blind=*/7},
+      {"memory_compressed", R"({"stride": 4, "compression": "max"})", Place::kDecoder, 36, 3, WithSlots(36),
+       false, /*blind=*/4},
+      {"memory_compressed", R"({"stride": 7})", Place::kEncoder, 32, 2, WithSlots(32, 7)},
+      {"memory_compressed", R"({"stride": 3, "compression": "mean"})", Place::kEncoder, 36, 3, WithSlots(36)},
+      {"memory_compressed", R"({"stride": 4, "compression": "max"})", Place::kEncoder, 32, 4, WithSlots(32)},
   };
 }
 

@@ -37,6 +37,8 @@ std::vector<Setting> Settings() {
       {"persistent", {{"type", "persistent_memory"}, {"slots", 20}, {"window", 50}}},
       {"sliding", {{"type", "sliding_window"}, {"window", 50}, {"dilation", {1, 2, 1, 3}}}},
       {"relative", {{"type", "relative_memory"}, {"memory", 60}, {"clamp_length", 40}}},
+      {"slots", {{"type", "memory_compressed"}, {"stride", 3}}},
+      {"mean_slots", {{"type", "memory_compressed"}, {"stride", 5}, {"compression", "mean"}}},
       {"lsh", {{"type", "lsh"}, {"chunk_length", 12}, {"num_hashes", 2}, {"num_buckets", 6}}},
       {"strict_lsh",
        {{"type", "lsh"},
