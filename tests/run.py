@@ -27,7 +27,7 @@ AGREED = ("native/plain-*", "native/softmax-*", "native/large-plain-*", "native/
           "native/large-relative-memory-*", "native/lsh-*",
           "native/synthesizer-*", "native/large-synthesizer-*", "native/moe-*", "native/pkm-*",
           "native/blockwise-*", "native/image-local-1d-*", "native/sparse-fixed-*", "native/axial-encoder",
-          "native/axial-causal-decoder", "native/persistent-*",
+          "native/axial-causal-decoder", "native/persistent-*", "native/linformer-*",
           "sampling", "tokenizers/word-level")
 NOT_YET = "shaw"
 

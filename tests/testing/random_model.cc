@@ -102,9 +102,17 @@ class Maker {
       Product(name + ".r", width_, width_, false);
       for (const char* part : {".pos_bias_u", ".pos_bias_v"}) Add(name + part, {heads, head_dim}, 0.3);
     }
+    if (options["type"] == "linformer") Linformer(name, options, heads);
     if (options["type"] == "synthesizer") Synthesizer(name, options, heads, head_dim);
     if (options.contains("relative_bias"))
       Add(name + ".relative_bias", {options["relative_bias"]["buckets"], heads}, 1.0);
+  }
+
+  void Linformer(const std::string& name, const Json& options, int64_t heads) {
+    std::vector<int64_t> shape = {options["k"], options["n_max"]};
+    if (options["sharing"] == "none") shape.insert(shape.begin(), heads);
+    Add(name + ".e", shape, 0.1);
+    if (options["sharing"] != "key-value") Add(name + ".f", shape, 0.1);
   }
 
   // What a term does not read is left out again, q and k too.

@@ -82,6 +82,15 @@ inline std::map<std::string, std::vector<int64_t>> WithPersistentVectors(int64_t
   return tensors;
 }
 
+// The same, with Linformer's projections, each of this shape; with one alone it is the keys' and values'.
+inline std::map<std::string, std::vector<int64_t>> WithProjections(int64_t width, std::vector<int64_t> shape,
+                                                                   bool one = false) {
+  auto tensors = QueryKeyValue(width, width, width);
+  tensors["e"] = shape;
+  if (!one) tensors["f"] = shape;
+  return tensors;
+}
+
 inline std::vector<AttentionExample> AttentionExamples() {
   const auto plain = QueryKeyValue(32, 32, 32), grouped = QueryKeyValue(32, 32, 16),
              single = QueryKeyValue(32, 32, 8);
@@ -198,6 +207,12 @@ inline std::vector<AttentionExample> AttentionExamples() {
        WithPersistentVectors(32, 4, 300)},
       {"persistent_memory", R"({"slots": 8, "window": 61})", Place::kEncoder, 32, 4,
        WithPersistentVectors(32, 4, 8)},
+      {"linformer", R"({"k": 16, "n_max": 4096, "sharing": "headwise"})", Place::kEncoder, 144, 4,
+       WithProjections(144, {16, 4096})},
+      {"linformer", R"({"k": 150, "n_max": 4099, "sharing": "key-value"})", Place::kEncoder, 33, 1,
+       WithProjections(33, {150, 4099}, true)},
+      {"linformer", R"({"k": 5, "n_max": 4096, "sharing": "none"})", Place::kEncoder, 36, 3,
+       WithProjections(36, {3, 5, 4096})},
   };
 }
 

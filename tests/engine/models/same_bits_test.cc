@@ -210,6 +210,10 @@ void ExpectSameBitsInAnyCompany(const Json& attention) {
 
 TEST(SameBits, OfAnEncoderInAnyCompany) { ExpectSameBitsInAnyCompany({{"type", "full"}}); }
 
+TEST(SameBits, OfKeysAndValuesThatAreProjected) {
+  ExpectSameBitsInAnyCompany({{"type", "linformer"}, {"k", 20}, {"n_max", 300}, {"sharing", "headwise"}});
+}
+
 TEST(SameBits, OfRowsThatHaveWeightsOfTheirOwn) {
   ExpectSameBitsInAnyCompany(
       {{"type", "sliding_window"}, {"window", 20}, {"global_tokens", {0, 3, 4, 5, 6, 7, 8, 9, 10, 150}}});
