@@ -169,7 +169,7 @@ TEST(Linformer, RefusesWhatCannotBe) {
        {Place::kEncoder, kGood, {"q.weight"}}});
   ExpectRefused(
       layer, layer.scope(),
-      {{Place::kEncoder, R"({"k": 16, "n_max": 4096, "sharing": "none"})", {"attention.e", "[4, 16, 4096]"}},
+      {{Place::kEncoder, R"({"k": 16, "n_max": 4096, "sharing": "none"})", {"tensor \"e\"", "[4, 16, 4096]"}},
        {Place::kEncoder,
         R"({"k": 16, "n_max": 4095, "sharing": "key-value"})",
         {"[16, 4096]", "[16, 4095]"}}});
