@@ -111,6 +111,7 @@ class Maker {
       AddIntegers(name + ".random_blocks", {heads, blocks - 2, options["num_random_blocks"]}, blocks);
     }
     if (options["type"] == "memory_compressed") Slots(name, options);
+    if (options["type"] == "linformer") Linformer(name, options, heads);
     if (options["type"] == "synthesizer") Synthesizer(name, options, heads, head_dim);
     if (options.contains("relative_bias"))
       Add(name + ".relative_bias", {options["relative_bias"]["buckets"], heads}, 1.0);
@@ -125,6 +126,13 @@ class Maker {
           1.0 / std::sqrt(static_cast<double>(width_ * stride)));
       Add(name + part + ".bias", {width_}, 0.1);
     }
+  }
+
+  void Linformer(const std::string& name, const Json& options, int64_t heads) {
+    std::vector<int64_t> shape = {options["k"], options["n_max"]};
+    if (options["sharing"] == "none") shape.insert(shape.begin(), heads);
+    Add(name + ".e", shape, 0.1);
+    if (options["sharing"] != "key-value") Add(name + ".f", shape, 0.1);
   }
 
   // What a term does not read is left out again, q and k too.

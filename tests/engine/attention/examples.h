@@ -112,6 +112,15 @@ inline std::map<std::string, std::vector<int64_t>> WithSlots(int64_t width, int6
   return tensors;
 }
 
+// The same, with Linformer's projections, each of this shape; with one alone it is the keys' and values'.
+inline std::map<std::string, std::vector<int64_t>> WithProjections(int64_t width, std::vector<int64_t> shape,
+                                                                   bool one = false) {
+  auto tensors = QueryKeyValue(width, width, width);
+  tensors["e"] = shape;
+  if (!one) tensors["f"] = shape;
+  return tensors;
+}
+
 inline std::vector<AttentionExample> AttentionExamples() {
   const auto plain = QueryKeyValue(32, 32, 32), grouped = QueryKeyValue(32, 32, 16),
              single = QueryKeyValue(32, 32, 8);
@@ -267,6 +276,12 @@ inline std::vector<AttentionExample> AttentionExamples() {
       {"memory_compressed", R"({"stride": 7})", Place::kEncoder, 32, 2, WithSlots(32, 7)},
       {"memory_compressed", R"({"stride": 3, "compression": "mean"})", Place::kEncoder, 36, 3, WithSlots(36)},
       {"memory_compressed", R"({"stride": 4, "compression": "max"})", Place::kEncoder, 32, 4, WithSlots(32)},
+      {"linformer", R"({"k": 16, "n_max": 4096, "sharing": "headwise"})", Place::kEncoder, 144, 4,
+       WithProjections(144, {16, 4096})},
+      {"linformer", R"({"k": 150, "n_max": 4099, "sharing": "key-value"})", Place::kEncoder, 33, 1,
+       WithProjections(33, {150, 4099}, true)},
+      {"linformer", R"({"k": 5, "n_max": 4096, "sharing": "none"})", Place::kEncoder, 36, 3,
+       WithProjections(36, {3, 5, 4096})},
   };
 }
 

@@ -221,6 +221,10 @@ TEST(SameBits, OfBlocksInAnyCompany) {
       {{"type", "bigbird"}, {"block_size", 16}, {"num_blocks", 20}, {"num_random_blocks", 2}});
 }
 
+TEST(SameBits, OfKeysAndValuesThatAreProjected) {
+  ExpectSameBitsInAnyCompany({{"type", "linformer"}, {"k", 20}, {"n_max", 300}, {"sharing", "headwise"}});
+}
+
 TEST(SameBits, OfRowsThatHaveWeightsOfTheirOwn) {
   ExpectSameBitsInAnyCompany(
       {{"type", "sliding_window"}, {"window", 20}, {"global_tokens", {0, 3, 4, 5, 6, 7, 8, 9, 10, 150}}});
