@@ -24,8 +24,10 @@ void Print(const std::string& folder, const std::vector<GoldenResult>& results, 
   for (const GoldenResult& result : results) {
     ++totals.cases;
     totals.failures += !result.problem.empty();
-    terminal.out << absl::StrFormat("%s %s: %d ways, largest difference %.2e (%.2f %% RMS)%s%s\n", folder,
-                                    result.name, result.ways, result.largest, 100 * result.rms,
+    const std::string bound =
+        result.bound > 0 ? absl::StrFormat(" of at most %.2f %%", 100 * result.bound) : "";
+    terminal.out << absl::StrFormat("%s %s: %d ways, largest difference %.2e (%.2f %% RMS%s)%s%s\n", folder,
+                                    result.name, result.ways, result.largest, 100 * result.rms, bound,
                                     result.problem.empty() ? "" : "  FAILED ", result.problem);
   }
 }

@@ -12,6 +12,7 @@ struct GoldenResult {
   int ways = 0;         // that were tried
   double largest = 0;   // the largest difference from the expected output, over all ways
   double rms = 0;       // the largest root mean square of the differences, as a share of the output's
+  double bound = 0;     // of `rms`, where it is not f32's
   std::string problem;  // empty: within the bound every way; else the first way that was not, and by how much
 };
 

@@ -16,12 +16,11 @@
 namespace heed {
 
 // The bound of agreement: f32, every number within 1e-4 + 1e-4 * |expected|. bf16 and int8: the difference's
-// root mean square and its largest, as shares of the expected output's root mean square. Where the data
-// decide who meets, a rounding sends a few rows elsewhere: nothing bounds those, and they weigh on the mean.
+// root mean square and its largest, as shares of the expected output's root mean square, at most three times
+// the most that draws of noise of the rounding's size do to the model in f32 (rounding_noise.h).
 struct GoldenBound {
   double rms = 0, largest = 0;
 };
-GoldenBound BoundOf(Precision precision, bool data_dependent);
 
 // All cases of a folder. An error if the folder cannot be read or served; a case that cannot be run is a
 // problem of it.

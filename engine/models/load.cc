@@ -11,11 +11,16 @@ namespace heed {
 
 constexpr int64_t kMaxConfigBytes = 4 << 20;
 
-absl::StatusOr<std::unique_ptr<const Model>> LoadModel(const std::string& folder,
-                                                       const LoadOptions& options) {
+absl::StatusOr<Json> ReadModelConfig(const std::string& folder) {
   ASSIGN_OR_RETURN(std::string text, ReadFile(folder, "config.json", kMaxConfigBytes));
   ASSIGN_OR_RETURN(Json config, ParseJson(text, "config.json"));
   if (!config.is_object()) return Invalid("config.json is not an object");
+  return config;
+}
+
+absl::StatusOr<std::unique_ptr<const Model>> LoadModel(const std::string& folder,
+                                                       const LoadOptions& options) {
+  ASSIGN_OR_RETURN(const Json config, ReadModelConfig(folder));
   auto type = config.find("model_type");
   if (type == config.end() || !type->is_string()) return Invalid("config.json: model_type is missing");
   if (*type != "heed")

@@ -3,6 +3,7 @@
 #define HEED_ENGINE_MODELS_NATIVE_H_
 
 #include <memory>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "engine/base/json.h"
@@ -10,6 +11,9 @@
 #include "engine/weights/weights.h"
 
 namespace heed {
+
+// FOLDER/config.json, an object.
+absl::StatusOr<Json> ReadModelConfig(const std::string& folder);
 
 // As LoadModel. The model keeps what it needs of the weights; of Weights::Of() it reads the embeddings where
 // they are.

@@ -114,8 +114,7 @@ TEST(Linformer, ALongTextIsMoreTasksAndNoMoreState) {
                      64, 1, WithProjections(64, {128, kLong}, true)},
                     Precision::kF32);
   const auto projecting = [&](int64_t n) {
-    const AttentionStage stage =
-        layer.attention().Start()->Begin({.count = n, .source_count = n})[0];
+    const AttentionStage stage = layer.attention().Start()->Begin({.count = n, .source_count = n})[0];
     EXPECT_LE(stage.cost, kTaskCost);
     return stage.tasks;
   };
