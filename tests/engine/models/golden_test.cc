@@ -3,12 +3,18 @@
 
 #include "engine/models/golden.h"
 
-#include <filesystem>
+#include <unistd.h>
 
+#include <filesystem>
+#include <fstream>
+
+#include "engine/base/status.h"
 #include "gtest/gtest.h"
 
 namespace heed {
 namespace {
+
+constexpr float kOther = 2;
 
 std::vector<std::string> Folders() {
   std::vector<std::string> folders;
@@ -41,20 +47,41 @@ TEST_P(GoldenCases, AgreeInF32) { Check(GetParam(), Precision::kF32); }
 TEST_P(GoldenCases, AgreeInBf16) { Check(GetParam(), Precision::kBf16); }
 TEST_P(GoldenCases, AgreeInInt8) { Check(GetParam(), Precision::kInt8); }
 
-// So int8 taken for bf16, or any error as large, is found.
-TEST(GoldenBounds, OfOnePrecisionAreTooNarrowForACoarserOne) {
-  Threads threads(2);
-  const std::string folder = HEED_SOURCE_DIR "/tests/golden/native/plain-decoder-pre-learned-gelu";
-  const auto bf16 = CheckModelCases(folder, Precision::kBf16, threads);
-  const auto int8 = CheckModelCases(folder, Precision::kInt8, threads);
-  ASSERT_TRUE(bf16.ok() && int8.ok());
-  ASSERT_FALSE(bf16->empty());
-  ASSERT_EQ(bf16->size(), int8->size());
-  for (size_t i = 0; i < bf16->size(); ++i) {
-    if ((*bf16)[i].ways == 0) continue;
-    EXPECT_GT((*bf16)[i].bound, 0);
-    EXPECT_GT((*int8)[i].rms, (*bf16)[i].bound);
+class GoldenBounds : public testing::Test {
+ protected:
+  std::vector<GoldenResult> Results(const std::string& folder, Precision precision) {
+    auto results = CheckModelCases(folder, precision, threads_);
+    EXPECT_TRUE(results.ok()) << results.status();
+    return results.ok() ? *std::move(results) : std::vector<GoldenResult>();
   }
+  const std::string folder_ = HEED_SOURCE_DIR "/tests/golden/native/plain-decoder-pre-learned-gelu";
+  Threads threads_{2};
+};
+
+TEST_F(GoldenBounds, AreWiderWhereARoundingIs) {
+  const auto bf16 = Results(folder_, Precision::kBf16), int8 = Results(folder_, Precision::kInt8);
+  ASSERT_FALSE(bf16.empty());
+  ASSERT_EQ(bf16.size(), int8.size());
+  EXPECT_GT(bf16[0].bound, 0);
+  EXPECT_GT(int8[0].bound, 2 * bf16[0].bound);
+}
+
+// The last 64 numbers of the weights are others.
+TEST_F(GoldenBounds, AreBeyondTheReachOfAnotherModel) {
+  namespace fs = std::filesystem;
+  const std::string other = Cat(testing::TempDir(), "heed-other-", getpid());
+  fs::copy(folder_, other, fs::copy_options::recursive);
+  const auto size = static_cast<int64_t>(fs::file_size(other + "/model.safetensors"));
+  std::fstream file(other + "/model.safetensors", std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(size - 256);
+  for (int i = 0; i < 64; ++i) file.write(reinterpret_cast<const char*>(&kOther), sizeof(kOther));
+  file.close();
+  for (Precision precision : {Precision::kF32, Precision::kBf16, Precision::kInt8}) {
+    const auto results = Results(other, precision);
+    ASSERT_FALSE(results.empty());
+    EXPECT_NE(results[0].problem, "") << Name(precision);
+  }
+  fs::remove_all(other);
 }
 
 INSTANTIATE_TEST_SUITE_P(Native, GoldenCases, testing::ValuesIn(Folders()), [](const auto& info) {

@@ -113,7 +113,7 @@ TEST(StackPass, FewRowsAreSharedOutAmongTeamsWithWorkForAllThreads) {
       std::mutex mutex;
       std::map<int64_t, int64_t> blocks;  // their ends by where they begin
       std::set<const Scratch*> workers;
-      Turn turn;
+      Turn turn{.room = kTurn};
       EXPECT_TRUE(pass.ForBlocks(threads, turn, 1e7, [&](RowBlock& block, int64_t first) {
         block.team.Barrier();
         const std::lock_guard lock(mutex);
