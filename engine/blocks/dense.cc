@@ -19,23 +19,26 @@ class DenseFeedForward : public FeedForward {
   DenseFeedForward(const FeedForwardSetting& setting, DenseProducts products)
       : products_(std::move(products)), activation_(setting.act.activation) {
     reads_ = products_.down.in();
-    Pieces counted;
-    Hidden(counted);
-    shared_bytes_ = counted.bytes();
     weight_bytes_ = products_.bytes();
     multiply_adds_ = products_.multiply_adds();
   }
 
   void Run(RowBlock& block, const Rows& in, const Epilogue& out) const override {
     Pieces shared(block.buffers.shared.as<void>());
-    const Rows hidden = Hidden(shared).Slice(0, block.rows());
+    const Rows hidden = Hidden(shared, block.buffers.rows()).Slice(0, block.rows());
     Linear(block, in, products_.up, {.out = hidden, .activation = activation_});
     Linear(block, hidden, products_.down, out);
   }
 
+  int64_t SharedBytes(int64_t rows) const override {
+    Pieces counted;
+    Hidden(counted, rows);
+    return counted.bytes();
+  }
+
  private:
-  Rows Hidden(Pieces& pieces) const {
-    return pieces.TakeRows(kMaxBlockRows, products_.down.in(), ActivationType(products_.down.precision()));
+  Rows Hidden(Pieces& pieces, int64_t rows) const {
+    return pieces.TakeRows(rows, products_.down.in(), ActivationType(products_.down.precision()));
   }
 
   DenseProducts products_;

@@ -5,9 +5,9 @@
 // the rows beside it, of which some may hold NaN, nor from the size of the team.
 //
 // The members of a team share the work, and memory in which they meet: what a feed-forward needs between its
-// steps it lays out in BlockBuffers::shared (Pieces), with a barrier before anybody reads what others wrote.
-// How much that is it declares at load, for a block of kMaxBlockRows rows, so that a pass's memory is known
-// before it runs.
+// steps it lays out in BlockBuffers::shared (Pieces), for BlockBuffers::rows() rows, with a barrier before
+// anybody reads what others wrote. How much that is it declares, so that a pass's memory is known before it
+// runs.
 #ifndef HEED_ENGINE_BLOCKS_FEED_FORWARD_H_
 #define HEED_ENGINE_BLOCKS_FEED_FORWARD_H_
 
@@ -46,22 +46,26 @@ struct FeedForwardSetting {
 class FeedForward {
  public:
   virtual ~FeedForward() = default;
-  // in: [rows, width] in the activation type, at most kMaxBlockRows rows. The result goes to, or is added to,
+  // in: [rows, width] in the activation type, at most block_rows() rows. The result goes to, or is added to,
   // out.out: [rows, width] f32, memory that nothing else here uses. All members of the block's team call it;
   // the last thing is a barrier. Throws only bad_alloc.
   virtual void Run(RowBlock& block, const Rows& in, const Epilogue& out) const = 0;
 
+  // Closed form: what it takes of BlockBuffers::shared, where a block may have so many rows.
+  virtual int64_t SharedBytes(int64_t rows) const = 0;
+
   int64_t reads() const { return reads_; }  // widest input that it gives to Linear()
-  // Closed forms: what it takes of BlockBuffers::shared, and of each member's scratch.
-  int64_t shared_bytes() const { return shared_bytes_; }
-  int64_t scratch_bytes() const { return scratch_bytes_; }
-  int64_t weight_bytes() const { return weight_bytes_; }   // as held in memory
-  double multiply_adds() const { return multiply_adds_; }  // of a row: what is computed for it
+  // Rows that it takes at once: more than kMaxBlockRows where rows that are apart share weights, and then all
+  // threads are one team.
+  int64_t block_rows() const { return block_rows_; }
+  int64_t scratch_bytes() const { return scratch_bytes_; }  // closed form, of each member
+  int64_t weight_bytes() const { return weight_bytes_; }    // as held in memory
+  double multiply_adds() const { return multiply_adds_; }   // of a row: what is computed for it
   bool data_dependent() const { return data_dependent_; }
 
  protected:
   int64_t reads_ = 0;
-  int64_t shared_bytes_ = 0;
+  int64_t block_rows_ = kMaxBlockRows;
   int64_t scratch_bytes_ = GemmScratchBytes();
   int64_t weight_bytes_ = 0;
   double multiply_adds_ = 0;

@@ -6,9 +6,9 @@
 // Tensors: router.weight [experts, hidden_size], router.bias where present; experts.E.{up, gate, down} as of
 //   "dense".
 //
-// The router computes in f32 whatever the precision; of equal probabilities the lower index is taken. Rows
-// of a block are put in the order of their experts: each expert with rows is one product over them, which
-// reads its weights once, and one without costs nothing.
+// The router computes in f32 whatever the precision; of equal probabilities the lower index is taken. The
+// rows of a batch, kMaxGroupedRows at a time, are put in the order of their experts: each expert with rows is
+// one product over them, which reads its weights once, and one without costs nothing.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -33,6 +33,11 @@ class MoeFeedForward : public FeedForward {
   MoeFeedForward(const FeedForwardSetting& setting, int64_t top_k, PackedWeights router,
                  std::vector<DenseProducts> experts);
   void Run(RowBlock& block, const Rows& in, const Epilogue& out) const override;
+  int64_t SharedBytes(int64_t rows) const override {
+    int64_t bytes = 0;
+    Lay(Pieces(), rows, &bytes);
+    return bytes;
+  }
 
  private:
   // What a team shares. A choice is a row with one of its experts: choice c is of row c / top_k.
@@ -50,7 +55,7 @@ class MoeFeedForward : public FeedForward {
     int32_t* begins;  // [experts + 2]: the rows of expert e are begins[e] .. begins[e + 1] - 1
   };
 
-  Shared Lay(Pieces pieces, int64_t* bytes = nullptr) const;
+  Shared Lay(Pieces pieces, int64_t rows, int64_t* bytes = nullptr) const;
   int64_t experts() const { return std::ssize(experts_); }
   void Route(RowBlock& block, const Rows& in, const Shared& shared) const;
   void Choose(const float* logits, Scratch& scratch, int32_t* chosen, float* weights) const;
@@ -74,20 +79,20 @@ MoeFeedForward::MoeFeedForward(const FeedForwardSetting& setting, int64_t top_k,
       activation_(setting.act.activation),
       router_(std::move(router)),
       experts_(std::move(experts)) {
-  Lay(Pieces(), &shared_bytes_);
   weight_bytes_ = router_.bytes();
   for (const DenseProducts& expert : experts_) weight_bytes_ += expert.bytes();
   multiply_adds_ = static_cast<double>(width_ * this->experts()) +
                    static_cast<double>(top_k_) * experts_.front().multiply_adds();
+  block_rows_ = kMaxGroupedRows;
   data_dependent_ = true;
 }
 
-MoeFeedForward::Shared MoeFeedForward::Lay(Pieces pieces, int64_t* bytes) const {
+MoeFeedForward::Shared MoeFeedForward::Lay(Pieces pieces, int64_t rows, int64_t* bytes) const {
   const DType type = ActivationType(precision_);
-  const int64_t choices = kMaxBlockRows * top_k_;
+  const int64_t choices = rows * top_k_;
   Shared shared;
-  if (type != DType::kF32) shared.exact = pieces.TakeRows(kMaxBlockRows, width_, DType::kF32);
-  shared.logits = pieces.TakeRows(kMaxBlockRows, experts(), DType::kF32);
+  if (type != DType::kF32) shared.exact = pieces.TakeRows(rows, width_, DType::kF32);
+  shared.logits = pieces.TakeRows(rows, experts(), DType::kF32);
   shared.chosen = pieces.Take<int32_t>(choices);
   shared.weights = pieces.Take<float>(choices);
   shared.places = pieces.Take<int32_t>(choices);
@@ -104,7 +109,7 @@ MoeFeedForward::Shared MoeFeedForward::Lay(Pieces pieces, int64_t* bytes) const 
 }
 
 void MoeFeedForward::Run(RowBlock& block, const Rows& in, const Epilogue& out) const {
-  const Shared shared = Lay(Pieces(block.buffers.shared.as<void>()));
+  const Shared shared = Lay(Pieces(block.buffers.shared.as<void>()), block.buffers.rows());
   const int64_t choices = block.rows() * top_k_;
   Route(block, in, shared);
   const Range share = block.team.Share(choices);

@@ -59,6 +59,11 @@ class PkmFeedForward : public FeedForward {
  public:
   PkmFeedForward(const PkmOptions& options, PkmWeights weights);
   void Run(RowBlock& block, const Rows& in, const Epilogue& out) const override;
+  int64_t SharedBytes(int64_t rows) const override {
+    int64_t bytes = 0;
+    Lay(Pieces(), rows, &bytes);
+    return bytes;
+  }
 
  private:
   // What a team shares.
@@ -77,7 +82,7 @@ class PkmFeedForward : public FeedForward {
     Scratch& scratch;   // for more
   };
 
-  Shared Lay(Pieces pieces, int64_t* bytes = nullptr) const;
+  Shared Lay(Pieces pieces, int64_t rows, int64_t* bytes = nullptr) const;
   Own Take(Scratch& scratch) const;
   int64_t OwnBytes() const;
   void Score(RowBlock& block, const Shared& shared, int64_t head, int64_t count) const;
@@ -95,7 +100,6 @@ PkmFeedForward::PkmFeedForward(const PkmOptions& options, PkmWeights weights)
       candidates_(Candidates(options.top_k)),
       weights_(std::move(weights)) {
   reads_ = o_.width;
-  Lay(Pieces(), &shared_bytes_);
   scratch_bytes_ = std::max(scratch_bytes_, OwnBytes());
   weight_bytes_ = weights_.query.bytes() + static_cast<int64_t>(weights_.memory.size());
   for (const PackedWeights& keys : weights_.sub_keys) weight_bytes_ += keys.bytes();
@@ -105,11 +109,11 @@ PkmFeedForward::PkmFeedForward(const PkmOptions& options, PkmWeights weights)
   data_dependent_ = true;
 }
 
-PkmFeedForward::Shared PkmFeedForward::Lay(Pieces pieces, int64_t* bytes) const {
-  const int64_t kept = kMaxBlockRows * o_.heads * o_.top_k;
+PkmFeedForward::Shared PkmFeedForward::Lay(Pieces pieces, int64_t rows, int64_t* bytes) const {
+  const int64_t kept = rows * o_.heads * o_.top_k;
   Shared shared;
-  shared.queries = pieces.TakeRows(kMaxBlockRows, o_.heads * o_.query, DType::kF32);
-  shared.scores = pieces.TakeRows(kMaxBlockRows, heads_at_once_ * 2 * o_.keys, DType::kF32);
+  shared.queries = pieces.TakeRows(rows, o_.heads * o_.query, DType::kF32);
+  shared.scores = pieces.TakeRows(rows, heads_at_once_ * 2 * o_.keys, DType::kF32);
   shared.kept = pieces.Take<int32_t>(kept);
   shared.weights = pieces.Take<float>(kept);
   if (bytes != nullptr) *bytes = pieces.bytes();
@@ -117,7 +121,7 @@ PkmFeedForward::Shared PkmFeedForward::Lay(Pieces pieces, int64_t* bytes) const 
 }
 
 void PkmFeedForward::Run(RowBlock& block, const Rows& in, const Epilogue& out) const {
-  const Shared shared = Lay(Pieces(block.buffers.shared.as<void>()));
+  const Shared shared = Lay(Pieces(block.buffers.shared.as<void>()), block.buffers.rows());
   Linear(block, in, weights_.query, {.out = shared.queries});
   for (int64_t head = 0; head < o_.heads; head += heads_at_once_) {
     const int64_t count = std::min(heads_at_once_, o_.heads - head);

@@ -31,22 +31,22 @@ void* Pieces::TakeBytes(int64_t bytes) {
 
 BlockBuffers::BlockBuffers(const BlockWidths& widths, Precision precision) {
   DType type = ActivationType(precision);
-  input = RowBuffer(kMaxBlockRows, widths.width, type);
-  result = RowBuffer(kMaxBlockRows, widths.width, DType::kF32);
+  input = RowBuffer(widths.rows, widths.width, type);
+  result = RowBuffer(widths.rows, widths.width, DType::kF32);
   shared = Buffer(widths.shared_bytes);
   if (precision == Precision::kInt8) {
-    quantized = RowBuffer(kMaxBlockRows, (widths.reads + 63) / 64 * 64, DType::kU8);
-    scales = Buffer(kMaxBlockRows * sizeof(float));
+    quantized = RowBuffer(widths.rows, (widths.reads + 63) / 64 * 64, DType::kU8);
+    scales = Buffer(widths.rows * sizeof(float));
   }
 }
 
 int64_t BlockBuffers::Bytes(const BlockWidths& widths, Precision precision) {
   const DType type = ActivationType(precision);
-  const auto rows = [](int64_t cols, DType dtype) { return RowBuffer::Bytes(kMaxBlockRows, cols, dtype); };
+  const auto rows = [&](int64_t cols, DType dtype) { return RowBuffer::Bytes(widths.rows, cols, dtype); };
   const int64_t always = rows(widths.width, type) + rows(widths.width, DType::kF32) + widths.shared_bytes;
   if (precision != Precision::kInt8) return always;
   return always + rows((widths.reads + 63) / 64 * 64, DType::kU8) +
-         kMaxBlockRows * static_cast<int64_t>(sizeof(float));
+         widths.rows * static_cast<int64_t>(sizeof(float));
 }
 
 int64_t BlockBuffers::bytes() const {

@@ -18,8 +18,8 @@
 namespace heed {
 
 // The most rows of a block: large enough that a weight panel is read often enough, small enough for the
-// cache.
-inline constexpr int64_t kMaxBlockRows = 192;
+// cache. A feed-forward may ask for more, up to kMaxGroupedRows.
+inline constexpr int64_t kMaxBlockRows = 192, kMaxGroupedRows = 8 * kMaxBlockRows;
 
 // Numbers from one row to the next: whole cache lines, and not a multiple of 2 KiB, where rows would fight
 // for the same sets of the cache.
@@ -64,6 +64,7 @@ struct BlockWidths {
   int64_t width = 0;         // of the residual stream
   int64_t reads = 0;         // widest input of any product
   int64_t shared_bytes = 0;  // the most that a feed-forward's team shares
+  int64_t rows = kMaxBlockRows;
 };
 
 // The intermediate rows of one block; a thread's own, or the whole team's. Reused by every program.
@@ -74,6 +75,7 @@ struct BlockBuffers {
   RowBuffer quantized;  // int8 of what a product reads
   Buffer scales;        // of `quantized`, a float a row
   Buffer shared;        // inside the feed-forward, which lays it out
+  int64_t rows() const { return input.rows().rows; }  // that a block may have
   int64_t bytes() const;
   static int64_t Bytes(const BlockWidths& widths, Precision precision);  // closed form
 };

@@ -14,8 +14,29 @@ void Stack::Measure(int64_t width) {
     if (!step.feed_forward) continue;
     const FeedForward& feed_forward = step.feed_forward->feed_forward();
     widths.reads = std::max(widths.reads, feed_forward.reads());
-    widths.shared_bytes = std::max(widths.shared_bytes, feed_forward.shared_bytes());
   }
+  widths = WidthsOf(kMaxBlockRows);
+}
+
+int64_t Stack::BlockRows(size_t step) const {
+  const auto& feed_forward = steps[step].feed_forward;
+  return feed_forward ? feed_forward->feed_forward().block_rows() : kMaxBlockRows;
+}
+
+int64_t Stack::BlockRows() const {
+  int64_t most = kMaxBlockRows;
+  for (size_t step = 0; step < steps.size(); ++step) most = std::max(most, BlockRows(step));
+  return most;
+}
+
+BlockWidths Stack::WidthsOf(int64_t block_rows) const {
+  BlockWidths of = widths;
+  of.rows = block_rows;
+  for (const Step& step : steps) {
+    if (step.feed_forward)
+      of.shared_bytes = std::max(of.shared_bytes, step.feed_forward->feed_forward().SharedBytes(block_rows));
+  }
+  return of;
 }
 
 int64_t Stack::weight_bytes() const {

@@ -27,7 +27,7 @@ struct Stack {
   std::vector<Step> steps;
   std::optional<Norm> norm;  // after the last step: pre-norm stacks
 
-  // Of the residual stream and of what the steps' programs need.
+  // Of the residual stream and of what the steps' programs need, in blocks of kMaxBlockRows rows.
   BlockWidths widths;
   int64_t products_width = 0;         // widest of the steps
   int64_t source_products_width = 0;  // 0: no step is cross-attention
@@ -35,6 +35,11 @@ struct Stack {
 
   // Brings `widths` and the others up to date after steps were added.
   void Measure(int64_t width);
+  // The most rows that the feed-forward after a step takes at once; of all steps.
+  int64_t BlockRows(size_t step) const;
+  int64_t BlockRows() const;
+  // `widths` for blocks of so many rows.
+  BlockWidths WidthsOf(int64_t block_rows) const;
   int64_t weight_bytes() const;
   // Closed form of what the runs of all steps hold, cross-attention's of a source of so many tokens.
   int64_t StateBytes(int64_t tokens, int64_t source) const;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/log/log.h"
+#include "engine/base/round.h"
 
 namespace heed {
 namespace {
@@ -71,9 +72,13 @@ bool StackPass::Advance(Threads& threads, Turn& turn) {
 // True when the stage is done, false when there was no room for all of it.
 bool StackPass::RunStage(Threads& threads, Turn& turn) {
   switch (stage_) {
-    case Stage::kProgram:
-      return ForBlocks(threads, turn, ProgramCost(),
-                       [&](RowBlock& block, int64_t first) { Program(block, first); });
+    case Stage::kProgram: {
+      const auto program = [&](RowBlock& block, int64_t first) { Program(block, first); };
+      const int64_t most = step_ == 0 ? kMaxBlockRows : stack_.BlockRows(step_ - 1);
+      if (most == kMaxBlockRows || IsAlone(ProgramCost()))
+        return ForBlocks(threads, turn, ProgramCost(), program);
+      return ForTeamBlocks(threads, turn, ProgramCost(), most, program);
+    }
     case Stage::kSources:
       return OpenSources(threads, turn);
     case Stage::kSourceAttention:
@@ -139,6 +144,25 @@ bool StackPass::ForBlocks(Threads& threads, Turn& turn, double row_cost,
         Team member;
         run(member, thread, thread, {i * size, std::min(rows, (i + 1) * size)});
       });
+}
+
+bool StackPass::ForTeamBlocks(Threads& threads, Turn& turn, double row_cost, int64_t most,
+                              absl::FunctionRef<void(RowBlock& block, int64_t first)> f) {
+  const int64_t rows = this->rows();
+  Workspaces::AddThreads(*workspace_, stack_, precision_, rows, threads.count());
+  most = std::clamp(static_cast<int64_t>(kTurn * threads.count() / row_cost), kMaxBlockRows, most);
+  const int64_t blocks = Quotient(rows, most), size = RoundUp(Quotient(rows, blocks), 8);
+  for (; turn.done * size < rows && turn.room > 0; ++turn.done) {
+    const int64_t first = turn.done * size, count = std::min(size, rows - first);
+    threads.RunTeam([&](Team& team) {
+      RowBlock block = Block(team, team.rank(), 0, first, count);
+      f(block, first);
+    });
+    turn.room -= static_cast<double>(count) * row_cost;
+  }
+  const bool finished = turn.done * size >= rows;
+  if (finished) turn.done = 0;
+  return finished;
 }
 
 void StackPass::Program(RowBlock& block, int64_t first) const {

@@ -67,6 +67,9 @@ class StackPass {
   // What a step consists of, in this order.
   enum class Stage { kProgram, kSources, kSourceAttention, kAttention };
 
+  // The same, by all threads as one team, in blocks of at most so many rows, each no longer than a turn.
+  bool ForTeamBlocks(Threads& threads, Turn& turn, double row_cost, int64_t most,
+                     absl::FunctionRef<void(RowBlock& block, int64_t first)> f);
   double ProgramCost() const;
   bool IsAlone(double row_cost) const;
   void Program(RowBlock& block, int64_t first) const;

@@ -10,6 +10,11 @@ void Grow(RowBuffer& buffer, int64_t rows, int64_t cols, DType dtype) {
   if (buffer.rows().rows < rows || buffer.rows().cols < cols) buffer = RowBuffer(rows, cols, dtype);
 }
 
+// Of the first thread's block, in a pass of so many rows.
+BlockWidths FirstWidths(const Stack& stack, int64_t rows) {
+  return stack.WidthsOf(std::clamp(rows, kMaxBlockRows, stack.BlockRows()));
+}
+
 }  // namespace
 
 int64_t Workspace::bytes() const {
@@ -32,7 +37,8 @@ int64_t Workspaces::Bytes(const Stack& stack, Precision precision, const Workspa
                               ? 0
                               : RowBuffer::Bytes(size.answers, stack.widths.width, DType::kF32) +
                                     RowBuffer::Bytes(size.answers, size.output_width, DType::kF32);
-  return rows + answers + threads * (BlockBuffers::Bytes(stack.widths, precision) + stack.ScratchBytes());
+  return rows + answers + BlockBuffers::Bytes(FirstWidths(stack, size.rows), precision) +
+         (threads - 1) * BlockBuffers::Bytes(stack.widths, precision) + threads * stack.ScratchBytes();
 }
 
 std::unique_ptr<Workspace> Workspaces::Take(const Stack& stack, Precision precision,
@@ -76,8 +82,12 @@ int64_t Workspaces::kept_bytes() const {
 
 void Workspaces::AddThreads(Workspace& workspace, const Stack& stack, Precision precision, int64_t rows,
                             int threads) {
+  const BlockWidths first = FirstWidths(stack, rows);
+  if (!workspace.blocks.empty() && workspace.blocks[0]->rows() < first.rows)
+    workspace.blocks[0] = std::make_unique<BlockBuffers>(first, precision);
   while (static_cast<int>(workspace.blocks.size()) < threads) {
-    workspace.blocks.push_back(std::make_unique<BlockBuffers>(stack.widths, precision));
+    workspace.blocks.push_back(
+        std::make_unique<BlockBuffers>(workspace.blocks.empty() ? first : stack.widths, precision));
     workspace.scratch.emplace_back();
   }
   const int64_t bytes = stack.ScratchBytes();

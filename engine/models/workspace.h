@@ -19,8 +19,9 @@ struct Workspace {
   RowBuffer attended;         // [rows, attended width] activation type: what it writes
   RowBuffer answers;          // [answer rows, width] f32: rows that the head reads
   RowBuffer outputs;          // [answer rows, output width] f32
-  std::vector<std::unique_ptr<BlockBuffers>> blocks;  // one a thread; a team uses its first's
-  std::vector<Scratch> scratch;                       // one a thread
+  // One a thread; a team uses its first's, which is as large as any step's feed-forward wants it.
+  std::vector<std::unique_ptr<BlockBuffers>> blocks;
+  std::vector<Scratch> scratch;  // one a thread
 
   int64_t bytes() const;
 };

@@ -40,8 +40,9 @@ TEST_P(FeedForwardContract, AnyTeamGivesTheSameBits) {
 
 TEST_P(FeedForwardContract, ARowIsTheSameBitsInAnyCompany) {
   const int64_t width = layer_.width();
-  const Numbers x = RandomInput(layer_, kMaxBlockRows), all = Pass(layer_, x).out;
-  for (int64_t r : {0, 1, 77, 191})
+  const int64_t rows = layer_->block_rows();
+  const Numbers x = RandomInput(layer_, rows), all = Pass(layer_, x).out;
+  for (int64_t r : {int64_t{0}, int64_t{1}, int64_t{77}, rows - 1})
     EXPECT_EQ(Pass(layer_, RowOf(x, r, width)).out, RowOf(all, r, width)) << "row " << r;
   const Numbers some(x.begin() + 70 * width, x.begin() + 90 * width);
   const Numbers expected(all.begin() + 70 * width, all.begin() + 90 * width);
@@ -65,7 +66,7 @@ TEST_P(FeedForwardContract, ARowOfNanReachesNoOther) {
 }
 
 TEST_P(FeedForwardContract, TheMemoryThatItDeclaresIsEnough) {
-  for (int64_t rows : {int64_t{1}, kMaxBlockRows}) {
+  for (int64_t rows : {int64_t{1}, layer_->block_rows()}) {
     for (int team : {1, 3}) {
       const Passage passage = Pass(layer_, RandomInput(layer_, rows), team);
       EXPECT_FALSE(passage.scratch_grew) << rows << " rows";

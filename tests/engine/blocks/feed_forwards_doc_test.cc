@@ -26,7 +26,7 @@ std::string Row(const FeedForwardExample& example) {
   const FeedForwardLayer layer(example, Precision::kF32);
   return Cat("| `", example.options, "` | ", example.type == "pkm" ? "" : example.act, " | ",
              Short(layer->multiply_adds()), " | ", Short(layer->weight_bytes()), " | ",
-             Short(layer->shared_bytes()), " |\n");
+             Short(layer->SharedBytes(kMaxBlockRows)), " |\n");
 }
 
 std::string Document() {

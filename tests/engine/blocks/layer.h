@@ -168,9 +168,11 @@ inline Passage Pass(const FeedForwardLayer& layer, const Numbers& x, int team = 
                     const Numbers* start = nullptr) {
   constexpr int64_t kGuard = 64;
   const int64_t width = layer.width(), rows = static_cast<int64_t>(x.size()) / width;
+  const int64_t shared = layer->SharedBytes(layer->block_rows());
   BlockBuffers buffers({.width = width,
                         .reads = std::max(width, layer->reads()),
-                        .shared_bytes = layer->shared_bytes() + kGuard},
+                        .shared_bytes = shared + kGuard,
+                        .rows = layer->block_rows()},
                        layer.precision());
   std::memset(buffers.shared.as<char>(), 0xff, buffers.shared.size());  // NaN: nobody may rely on it
   const Rows in = buffers.input.First(rows);
@@ -191,7 +193,7 @@ inline Passage Pass(const FeedForwardLayer& layer, const Numbers& x, int team = 
     layer->Run(block, in, {.out = {DType::kF32, out.data, rows, width, width}, .add = start != nullptr});
   });
   for (const Scratch& own : scratch) passage.scratch_grew = passage.scratch_grew || own.bytes() > reserved;
-  const auto* guard = buffers.shared.as<unsigned char>() + layer->shared_bytes();
+  const auto* guard = buffers.shared.as<unsigned char>() + shared;
   for (int64_t i = 0; i < kGuard; ++i)
     passage.shared_overflows = passage.shared_overflows || guard[i] != 0xff;
   return passage;

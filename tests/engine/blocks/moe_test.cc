@@ -70,8 +70,8 @@ FeedForwardLayer Routed(const FeedForwardExample& plain, const Numbers& bias, Pr
 
 TEST(MoeFeedForward, OneExpertMayGetEveryRow) {
   for (Precision precision : {Precision::kF32, Precision::kBf16, Precision::kInt8}) {
-    ExpectItsDefinition(Routed(MoeExample(4, 1), {0, 0, 3, 0}, precision), kMaxBlockRows, 1);
-    ExpectItsDefinition(Routed(MoeExample(4, 2), {0, 2, 0, 3}, precision), kMaxBlockRows, 2);
+    ExpectItsDefinition(Routed(MoeExample(4, 1), {0, 0, 3, 0}, precision), kMaxGroupedRows, 1);
+    ExpectItsDefinition(Routed(MoeExample(4, 2), {0, 2, 0, 3}, precision), kMaxGroupedRows, 2);
   }
 }
 

@@ -100,6 +100,22 @@ TEST(Pass, OnAnyNumberOfThreadsEveryWeightPanelIsReadOnceForSixtyFourRowsOrMore)
   }
 }
 
+// In blocks of 192 rows there were eight times as many.
+TEST(Pass, ExpertsAreAProductEachOverTheRowsOfTheBatch) {
+  Json config = SmallConfig("encoder", "none");
+  const RandomModel dense = MakeRandomModel(config);
+  for (Json& layer : config["layers"]) layer["ffn"] = {{"type", "moe"}, {"experts", 64}};
+  const RandomModel model = MakeRandomModel(config);
+  for (int count : {1, 2, 16}) {
+    Threads threads(count);
+    const int64_t attention = CallsOfRows(*dense, 2, threads) - CallsOfRows(*dense, 1, threads);
+    const int64_t block = CallsOfRows(*model, kMaxBlockRows, threads) - kMaxBlockRows * attention;
+    const int64_t batch = CallsOfRows(*model, kMaxGroupedRows, threads) - kMaxGroupedRows * attention;
+    EXPECT_GT(block, 0);
+    EXPECT_LE(batch, 2 * block) << count << " threads";
+  }
+}
+
 TEST(StackPass, FewRowsAreSharedOutAmongTeamsWithWorkForAllThreads) {
   const RandomModel model = MakeRandomModel(SmallConfig("encoder", "none"));
   const auto& transformer = static_cast<const Transformer&>(*model);
