@@ -30,7 +30,7 @@ AGREED = ("native/plain-*", "native/softmax-*", "native/large-plain-*", "native/
           "native/axial-causal-decoder", "native/persistent-*", "native/performer-*", "native/large-performer-*",
           "native/bigbird-encoder", "native/bigbird-no-random-encoder", "native/large-bigbird-encoder",
           "native/memory-compressed-*", "native/large-memory-compressed-*",
-          "native/linformer-*",
+          "native/linformer-*", "native/nystrom-*",
           "sampling", "tokenizers/word-level")
 NOT_YET = "shaw"
 

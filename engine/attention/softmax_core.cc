@@ -76,7 +76,8 @@ class SoftmaxCore::Call {
   // What the rows have seen of a part, to and from memory: a row's result, its maximum and its sum.
   void Write(float* part) const;
   void Read(const float* part);
-  void Merge(const float* next, float* part) const;  // `next` has come after `part`
+  void Merge(const float* next, float* part) const;    // `next` has come after `part`
+  void MergeAll(int64_t parts, const float* results);  // side by side
   void Finish();
 
  private:
@@ -151,14 +152,9 @@ void SoftmaxCore::AttendPart(const SoftmaxQueries& queries, std::span<const KeyS
 
 void SoftmaxCore::MergeParts(const SoftmaxQueries& queries, int64_t parts, const void* results,
                              Scratch& scratch) const {
-  const int64_t rows = queries.q.rows * queries.heads, size = rows * part_pitch();
   Call call(*this, queries, scratch);
-  call.Start(0, static_cast<int>(rows));
-  const float* part = static_cast<const float*>(results);
-  float* merged = scratch.Take<float>(size);
-  std::copy_n(part, size, merged);
-  for (int64_t i = 1; i < parts; ++i) call.Merge(part + i * size, merged);
-  call.Read(merged);
+  call.Start(0, static_cast<int>(queries.q.rows * queries.heads));
+  call.MergeAll(parts, static_cast<const float*>(results));
   call.Finish();
 }
 
@@ -291,6 +287,13 @@ void SoftmaxCore::Call::Merge(const float* next, float* part) const {
   }
 }
 
+void SoftmaxCore::Call::MergeAll(int64_t parts, const float* results) {
+  const int64_t size = std::ssize(rows_) * core_.part_pitch();
+  std::copy_n(results, size, merged_);
+  for (int64_t i = 1; i < parts; ++i) Merge(results + i * size, merged_);
+  Read(merged_);
+}
+
 void SoftmaxCore::Call::LoadQueries(const KeySource& source) {
   const size_t bytes = core_.head_dim_ * SizeOf(core_.type_);
   for (size_t r = 0; r < rows_.size(); ++r) {
@@ -404,7 +407,7 @@ void SoftmaxCore::Call::Finish() {
   for (size_t r = 0; r < rows_.size(); ++r) {
     const int64_t row = first_row_ + static_cast<int64_t>(r);
     void* out = queries_.out.at(row / queries_.heads, HeadOf(r) * core_.head_dim_);
-    SoftmaxFinish(rows_[r], result_.row(r), core_.head_dim_, core_.type_, out);
+    SoftmaxFinish(rows_[r], result_.row(r), core_.head_dim_, queries_.out.dtype, out);
     if (queries_.lse != nullptr) queries_.lse[row] = LogSumExp(rows_[r]);
   }
 }

@@ -69,7 +69,7 @@ struct KeySource {
 // The rows that attend: of each of `rows` positions, the query heads that share the key-value head.
 struct SoftmaxQueries {
   Rows q;    // [positions, heads * head_dim]; of sources without keys only the number of rows matters
-  Rows out;  // the same
+  Rows out;  // the same; of the core's type, or f32
   int heads = 1;
   int first_head = 0;              // of them, among all: what a bias is asked for
   int64_t first = 0;               // position of the first row

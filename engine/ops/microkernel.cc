@@ -234,6 +234,18 @@ void MicroKernel::Run(const void* a, const void* b, const Offsets* offsets, void
   dnnl_brgemm_execute(kernel, a, b, reinterpret_cast<const dnnl_dim_t*>(offsets), c, scratchpad);
 }
 
+void MicroKernel::Multiply(const Rows& a, const void* b, int64_t ldb, Matrix<float> c, bool add) {
+  Get({.a = a.dtype,
+       .m = static_cast<int>(a.rows),
+       .n = static_cast<int>(c.cols),
+       .k = static_cast<int>(a.cols),
+       .lda = a.stride,
+       .ldb = ldb,
+       .ldc = c.stride,
+       .add = add})
+      ->Run(a.data, b, c.data);
+}
+
 void MicroKernel::CountCall(int64_t multiply_adds) { this_thread.Count(multiply_adds); }
 
 int64_t MicroKernel::Calls() { return AllThreads().calls; }

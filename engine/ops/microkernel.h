@@ -45,6 +45,9 @@ class MicroKernel {
   void Run(const void* a, const void* b, void* c) const;  // batch 1
   void Run(const void* a, const void* b, const Offsets* offsets, void* c) const;
 
+  // C (+)= A B, one call: the kernel of all of A's rows and C's columns; B as Shape says, ldb numbers wide.
+  static void Multiply(const Rows& a, const void* b, int64_t ldb, Matrix<float> c, bool add = false);
+
   // How often Run was called in this process, for tests that count work. Exact once all threads are at rest.
   static int64_t Calls();
   // The multiply-adds of these calls, rows that are rounded up to and zeros included.

@@ -103,6 +103,8 @@ class Maker {
       for (const char* part : {".pos_bias_u", ".pos_bias_v"}) Add(name + part, {heads, head_dim}, 0.3);
     }
     if (options.contains("num_features")) Add(name + ".features", {options["num_features"], head_dim}, 1.0);
+    if (options.contains("conv_kernel"))
+      Add(name + ".conv.weight", {heads, 1, options["conv_kernel"], 1}, 0.3);
     if (options.contains("slots")) {
       for (const char* part : {".pk", ".pv"}) Add(name + part, {heads, options["slots"], head_dim}, 1.0);
     }

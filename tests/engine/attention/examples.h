@@ -121,6 +121,14 @@ inline std::map<std::string, std::vector<int64_t>> WithProjections(int64_t width
   return tensors;
 }
 
+// The same, with a convolution of the values.
+inline std::map<std::string, std::vector<int64_t>> WithConvolution(int64_t width, int64_t heads,
+                                                                   int64_t kernel) {
+  auto tensors = QueryKeyValue(width, width, width);
+  tensors["conv.weight"] = {heads, 1, kernel, 1};
+  return tensors;
+}
+
 inline std::vector<AttentionExample> AttentionExamples() {
   const auto plain = QueryKeyValue(32, 32, 32), grouped = QueryKeyValue(32, 32, 16),
              single = QueryKeyValue(32, 32, 8);
@@ -282,6 +290,12 @@ inline std::vector<AttentionExample> AttentionExamples() {
        WithProjections(33, {150, 4099}, true)},
       {"linformer", R"({"k": 5, "n_max": 4096, "sharing": "none"})", Place::kEncoder, 36, 3,
        WithProjections(36, {3, 5, 4096})},
+      {"nystrom", R"({"num_landmarks": 32})", Place::kEncoder, 32, 4, plain},
+      {"nystrom", R"({"num_landmarks": 64, "conv_kernel": 33})", Place::kEncoder, 36, 3,
+       WithConvolution(36, 3, 33)},
+      {"nystrom", R"({"num_landmarks": 150, "conv_kernel": 3})", Place::kEncoder, 33, 1,
+       WithConvolution(33, 1, 3)},
+      {"nystrom", R"({"num_landmarks": 400})", Place::kEncoder, 16, 1, QueryKeyValue(16, 16, 16)},
   };
 }
 

@@ -262,6 +262,41 @@ TEST(SoftmaxCore, PartsMergeToTheSameBits) {
   }
 }
 
+TEST(SoftmaxCore, APartOfAWholeTileTakesTheScratchThatIsDeclared) {
+  const World world(DType::kF32, 2 * kKeyPart, 40);
+  constexpr int64_t kRows = SoftmaxCore::kTile;
+  const KeySource source = world.Source(kUnlimited, kUnlimited);
+  OwnedRows out(DType::kF32, kRows, 40);
+  SoftmaxQueries queries;
+  queries.q = world.q.rows().Slice(0, kRows);
+  queries.out = out.rows();
+  std::vector<char> results(2 * world.core.PartBytes(kRows));
+  Scratch scratch;
+  scratch.Reserve(world.core.ScratchBytes());
+  const size_t reserved = scratch.bytes();
+  for (int64_t part : {0, 1}) {
+    world.core.AttendPart(queries, {&source, 1}, part, results.data() + part * world.core.PartBytes(kRows),
+                          scratch);
+    EXPECT_EQ(scratch.bytes(), reserved);
+    scratch.Reset();
+  }
+  world.core.MergeParts(queries, 2, results.data(), scratch);
+  EXPECT_EQ(scratch.bytes(), reserved);
+}
+
+// Rounded, they are what results of the core's type are.
+TEST(SoftmaxCore, ResultsMayBeFloats) {
+  for (DType type : Types()) {
+    const World world(type, 300, 40);
+    OwnedRows floats(DType::kF32, 300, 40), rounded(type, 300, 40);
+    world.Attend({world.Source(kUnlimited, 0)}, 0, 300, floats);
+    for (int64_t r = 0; r < 300; ++r) {
+      for (int64_t c = 0; c < 40; ++c) rounded.Set(r, c, static_cast<float>(floats.At(r, c)));
+    }
+    EXPECT_EQ(FirstDifference(world.Whole(world.Source(kUnlimited, 0)), rounded), -1);
+  }
+}
+
 TEST(SoftmaxCore, ManyPartsAreTheDefinition) {
   const World world(DType::kF32, 2 * kKeyPart + 300, 16);
   OwnedRows out(DType::kF32, world.n, 16);

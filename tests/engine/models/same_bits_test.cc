@@ -225,6 +225,10 @@ TEST(SameBits, OfKeysAndValuesThatAreProjected) {
   ExpectSameBitsInAnyCompany({{"type", "linformer"}, {"k", 20}, {"n_max", 300}, {"sharing", "headwise"}});
 }
 
+TEST(SameBits, OfLandmarks) {
+  ExpectSameBitsInAnyCompany({{"type", "nystrom"}, {"num_landmarks", 20}, {"conv_kernel", 9}});
+}
+
 TEST(SameBits, OfRowsThatHaveWeightsOfTheirOwn) {
   ExpectSameBitsInAnyCompany(
       {{"type", "sliding_window"}, {"window", 20}, {"global_tokens", {0, 3, 4, 5, 6, 7, 8, 9, 10, 150}}});

@@ -1,0 +1,443 @@
+// "nystrom": Nyströmformer (Xiong et al. 2021): m landmarks stand for all n rows; work grows as n m.
+//   softmax(Q K~') pinv(softmax(Q~ K~')) (softmax(Q~ K') V) + conv(V),  scores over sqrt(head_dim)
+// Landmark s of a head is the mean of the rows floor(s n / m) to floor((s + 1) n / m) - 1 of its q, or k.
+// pinv is iterative_inverse.h's, of each head and sequence by itself; conv is row_convolution.h's.
+// With n <= m the mixing is softmax(Q K') V, and the convolution stays.
+// Options: num_landmarks, m; conv_kernel, odd (none: no convolution).
+// Tensors: q, k, v; conv.weight [heads, 1, conv_kernel, 1].
+// Encoder only: a landmark is made of later rows too, so that a decoder would see the future.
+// State: keys and values of m landmarks a head; while they are found, also m (head_dim + 2) numbers for
+//   each 1,024 rows, and m landmarks thrice.
+// For long texts: 64 landmarks read 65,536 rows at a thousandth of full attention's work.
+//
+// Landmarks, the inverse and sums over the sequence are f32; what products with rows read is rounded once.
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <numbers>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "absl/log/check.h"
+#include "engine/attention/attention.h"
+#include "engine/attention/few_keys.h"
+#include "engine/attention/iterative_inverse.h"
+#include "engine/attention/row_convolution.h"
+#include "engine/attention/softmax_core.h"
+#include "engine/base/round.h"
+#include "engine/base/status.h"
+#include "engine/ops/microkernel.h"
+#include "engine/ops/pack.h"
+#include "engine/ops/rows.h"
+#include "engine/ops/scan.h"
+#include "engine/ops/softmax.h"
+
+namespace heed {
+namespace {
+
+constexpr int64_t kMostTokens = int64_t{1} << 40;
+constexpr int64_t kMostLandmarks = 1024;
+constexpr int64_t kMostKernel = 4095;
+constexpr int64_t kTile = SoftmaxCore::kTile;  // landmarks that read rows together
+static_assert(kTile == FewKeys::kWritten);
+
+Rows AsRows(Matrix<float> x) { return {DType::kF32, x.data, x.rows, x.cols, x.stride}; }
+
+// ------------------------------------------------------------------------------------------- the attention
+
+class NystromAttention : public Attention {
+ public:
+  NystromAttention(const AttentionSetting& setting, int64_t head_dim, int64_t landmarks,
+                   RowConvolution convolution, std::vector<Product> products);
+
+  std::unique_ptr<AttentionRun> Start() const override;
+  int64_t StateBytes(int64_t tokens) const override;
+  double Cost(int64_t rows, int64_t tokens) const override;
+  int64_t ScratchBytes() const override;
+
+  const SoftmaxCore& core() const { return core_; }
+  const IterativeInverse& inverse() const { return inverse_; }
+  const RowConvolution& convolution() const { return convolution_; }
+  int heads() const { return heads_; }
+  int64_t landmarks() const { return landmarks_; }
+  int64_t tiles() const { return Quotient(landmarks_, kTile); }
+  int64_t pitch() const { return RoundUp(core_.head_dim(), 16); }
+  // Multiply-adds of one landmark's row in a product with a head's rows, with all landmarks' rows.
+  double LandmarkCost() const { return static_cast<double>(landmarks_ * core_.head_dim()); }
+  // Of all that landmarks alone give a head to do.
+  double SolveCost() const;
+  // One task does that; else each of its steps is a stage, and a step's rows are tasks.
+  bool whole() const { return SolveCost() <= kTaskCost; }
+  // Rows that landmarks read in one task.
+  int64_t part() const;
+
+  int64_t LandmarkBytes() const;             // of a head's landmarks, and what they find
+  int64_t PartsBytes(int64_t tokens) const;  // of what a head's landmarks find part by part
+  int64_t WorkBytes() const;                 // of a head's inverse, where its steps are stages
+
+ private:
+  SoftmaxCore core_;
+  IterativeInverse inverse_;
+  RowConvolution convolution_;
+  int heads_;
+  int64_t landmarks_;
+};
+
+NystromAttention::NystromAttention(const AttentionSetting& setting, int64_t head_dim, int64_t landmarks,
+                                   RowConvolution convolution, std::vector<Product> products)
+    : core_(ActivationType(setting.precision), head_dim, 1 / std::sqrt(static_cast<double>(head_dim))),
+      inverse_(landmarks),
+      convolution_(std::move(convolution)),
+      heads_(setting.num_heads),
+      landmarks_(landmarks) {
+  products_ = std::move(products);
+  out_width_ = setting.width;
+  decode_ = DecodeClass::kNone;
+  constant_bytes_ = convolution_.bytes();
+}
+
+double NystromAttention::SolveCost() const {
+  return static_cast<double>(landmarks_) *
+         (IterativeInverse::kSteps * inverse_.RowCost() + 2 * LandmarkCost());
+}
+
+int64_t NystromAttention::part() const {
+  const auto rows = static_cast<int64_t>(kTaskCost / static_cast<double>(2 * kTile * core_.head_dim()));
+  return std::clamp(RoundDown(rows, kGrid), kGrid, kTakenRows);
+}
+
+int64_t NystromAttention::LandmarkBytes() const { return 3 * landmarks_ * pitch() * SizeOf(DType::kF32); }
+
+int64_t NystromAttention::PartsBytes(int64_t tokens) const {
+  return Quotient(tokens, part()) * core_.PartBytes(landmarks_);
+}
+
+int64_t NystromAttention::WorkBytes() const { return whole() ? 0 : inverse_.Bytes(); }
+
+int64_t NystromAttention::StateBytes(int64_t tokens) const {
+  const int64_t keys = FewKeys::Bytes(core_, heads_, std::min(tokens, landmarks_));
+  const int64_t head = tokens <= landmarks_ ? 0 : LandmarkBytes() + PartsBytes(tokens) + WorkBytes();
+  return static_cast<int64_t>(sizeof(int64_t)) + keys + heads_ * head;
+}
+
+double NystromAttention::Cost(int64_t rows, int64_t tokens) const {
+  const double row = FewKeys::RowCost(core_, std::min(tokens, landmarks_)), n = static_cast<double>(rows);
+  const double beside = convolution_.none() ? 0 : convolution_.RowCost(core_.head_dim());
+  const double found = tokens <= landmarks_ ? 0 : n * row + SolveCost() * n / static_cast<double>(tokens);
+  return heads_ * (n * (row + beside) + found);
+}
+
+int64_t NystromAttention::ScratchBytes() const {
+  const auto floats = [](int64_t n) { return Scratch::Piece(n * SizeOf(DType::kF32)); };
+  const int64_t rows = floats(kTile * pitch()),
+                read = Scratch::Piece(kTile * core_.head_dim() * SizeOf(core_.type()));
+  const int64_t meet = floats(core_.head_dim() * inverse_.columns()) +
+                       Scratch::Piece(kTile * static_cast<int64_t>(sizeof(SoftmaxRow)));
+  const int64_t solve = std::max(
+      {meet, inverse_.ScratchBytes(), core_.ScratchBytes(), rows + FewKeys::WriteScratchBytes(core_)});
+  return std::max(
+      {read + core_.ScratchBytes(), (whole() ? Scratch::Piece(inverse_.Bytes()) : 0) + solve,
+       rows + std::max(core_.ScratchBytes(), convolution_.ScratchBytes(kTile, core_.head_dim()))});
+}
+
+// -------------------------------------------------------------------------------------------- one sequence
+
+class Run : public AttentionRun {
+ public:
+  explicit Run(const NystromAttention& attention)
+      : attention_(&attention), keys_(attention.core(), attention.heads()) {}
+  std::vector<AttentionStage> Begin(const AttentionRows& rows) override;
+  void Do(const AttentionRows& rows, int stage, int64_t task, Scratch& scratch) override;
+  std::unique_ptr<AttentionRun> Clone() const override { return std::make_unique<Run>(*this); }
+  void Archive(StateArchive& archive) override;
+  int64_t tokens() const override { return tokens_; }
+
+ private:
+  enum class Stage {
+    kKeep,   // rows are the keys and values
+    kMean,   // landmarks
+    kRead,   // softmax(Q~ K') V, part by part
+    kSolve,  // some of the steps
+    kAttend,
+  };
+  // What landmarks give a head to do: their weights of each other, those of the inverse, what they have read,
+  // and the values that rows see of them.
+  static constexpr int kMeet = 0, kInvert = 1, kMerge = kInvert + IterativeInverse::kSteps,
+                       kWeigh = kMerge + 1, kSteps = kWeigh + 1;
+  enum Place : int { kQueries, kKeys, kFound };
+  struct Steps {
+    Stage stage;
+    int first = 0, end = 0;  // of kSolve
+  };
+
+  const SoftmaxCore& core() const { return attention_->core(); }
+  int64_t n() const { return tokens_; }
+  Rows Part(const Rows& all, int head, int64_t row, int64_t count) const;
+  Matrix<float> Landmarks(Place place, int64_t head);
+  int64_t Bound(int64_t landmark) const { return landmark * n() / attention_->landmarks(); }
+  int64_t Parts() const { return Quotient(n(), attention_->part()); }
+  float* PartResult(int64_t head, int64_t tile, int64_t part);
+
+  void Add(Steps steps, AttentionStage stage, std::vector<AttentionStage>& stages);
+  void AddLandmarks(std::vector<AttentionStage>& stages);
+  void AddSolving(std::vector<AttentionStage>& stages);
+  void Keep(const AttentionRows& rows, int64_t task, Scratch& scratch);
+  void Mean(const AttentionRows& rows, int64_t task);
+  void Read(const AttentionRows& rows, int64_t task, Scratch& scratch);
+  void Solve(const Steps& steps, int64_t task, Scratch& scratch);
+  void Step(int step, int head, int64_t tile, float* work, Scratch& scratch);
+  void Meet(int head, int64_t first, int64_t count, float* work, Scratch& scratch);
+  void Merge(int head, int64_t first, int64_t count, Scratch& scratch);
+  void Weigh(int head, int64_t first, int64_t count, float* work, Scratch& scratch);
+  void Attend(const AttentionRows& rows, int64_t task, Scratch& scratch) const;
+
+  const NystromAttention* attention_;
+  int64_t tokens_ = 0;
+  FewKeys keys_;                     // of landmarks, or of the rows themselves
+  Buffer landmarks_, parts_, work_;  // of all heads
+  std::vector<Steps> stages_;
+  int64_t means_ = 1;  // landmarks of a task
+};
+
+Rows Run::Part(const Rows& all, int head, int64_t row, int64_t count) const {
+  return all.Slice(row, count).Cols(head * core().head_dim(), core().head_dim());
+}
+
+Matrix<float> Run::Landmarks(Place place, int64_t head) {
+  const int64_t m = attention_->landmarks(), pitch = attention_->pitch();
+  return {landmarks_.as<float>() + (3 * head + place) * m * pitch, m, core().head_dim(), pitch};
+}
+
+// Those of a tile lie side by side.
+float* Run::PartResult(int64_t head, int64_t tile, int64_t part) {
+  const int64_t m = attention_->landmarks(), first = tile * kTile, count = std::min(kTile, m - first);
+  const int64_t row = core().PartBytes(1) / SizeOf(DType::kF32);
+  return parts_.as<float>() + ((head * m + first) * Parts() + part * count) * row;
+}
+
+std::vector<AttentionStage> Run::Begin(const AttentionRows& rows) {
+  CHECK(tokens_ == 0 && rows.count > 0 && rows.source_count == rows.count);  // an encoder's rows come whole
+  tokens_ = rows.count;
+  keys_.Grow(std::min(n(), attention_->landmarks()));
+  std::vector<AttentionStage> stages;
+  if (n() <= attention_->landmarks()) {
+    const double cost = kMoved * static_cast<double>(2 * std::min(n(), kTakenRows) * core().head_dim());
+    Add({Stage::kKeep}, {attention_->heads() * Quotient(n(), kTakenRows), cost}, stages);
+  } else {
+    AddLandmarks(stages);
+    AddSolving(stages);
+  }
+  const RowConvolution& convolution = attention_->convolution();
+  Add({Stage::kAttend}, keys_.Cut(n(), convolution.none() ? 0 : convolution.RowCost(core().head_dim())),
+      stages);
+  return stages;
+}
+
+void Run::Add(Steps steps, AttentionStage stage, std::vector<AttentionStage>& stages) {
+  stages_.push_back(steps);
+  stages.push_back(stage);
+}
+
+void Run::AddLandmarks(std::vector<AttentionStage>& stages) {
+  const int64_t m = attention_->landmarks(), heads = attention_->heads(), rows = Quotient(n(), m);
+  landmarks_ = Buffer::Lasting(heads * attention_->LandmarkBytes());
+  parts_ = Buffer::Lasting(heads * attention_->PartsBytes(n()));
+  means_ = std::clamp<int64_t>(kTakenRows / rows, 1, m);
+  const auto dim = static_cast<double>(core().head_dim());
+  Add({Stage::kMean}, {heads * Quotient(m, means_), 2 * kMoved * dim * static_cast<double>(means_ * rows)},
+      stages);
+  const double tile = static_cast<double>(std::min(kTile, m)) + kMoved,
+               part = static_cast<double>(std::min(n(), attention_->part()));
+  Add({Stage::kRead}, {heads * attention_->tiles() * Parts(), 2 * dim * tile * part}, stages);
+}
+
+void Run::AddSolving(std::vector<AttentionStage>& stages) {
+  const int64_t heads = attention_->heads();
+  if (attention_->whole()) return Add({Stage::kSolve, 0, kSteps}, {heads, attention_->SolveCost()}, stages);
+  work_ = Buffer::Lasting(heads * attention_->WorkBytes());
+  for (int step = 0; step < kSteps; ++step) {
+    const bool inverts = step >= kInvert && step < kMerge;
+    const double row = inverts ? attention_->inverse().RowCost() : attention_->LandmarkCost();
+    Add({Stage::kSolve, step, step + 1}, {heads * attention_->tiles(), static_cast<double>(kTile) * row},
+        stages);
+  }
+}
+
+void Run::Do(const AttentionRows& rows, int stage, int64_t task, Scratch& scratch) {
+  const Steps& steps = stages_[stage];
+  switch (steps.stage) {
+    case Stage::kKeep:
+      return Keep(rows, task, scratch);
+    case Stage::kMean:
+      return Mean(rows, task);
+    case Stage::kRead:
+      return Read(rows, task, scratch);
+    case Stage::kSolve:
+      return Solve(steps, task, scratch);
+    case Stage::kAttend:
+      return Attend(rows, task, scratch);
+  }
+}
+
+void Run::Keep(const AttentionRows& rows, int64_t task, Scratch& scratch) {
+  const int64_t cuts = Quotient(n(), kTakenRows), row = task % cuts * kTakenRows;
+  const int64_t count = std::min(kTakenRows, n() - row);
+  const int head = static_cast<int>(task / cuts);
+  keys_.Write(head, row, Part(rows.products[1], head, row, count), Part(rows.products[2], head, row, count),
+              scratch);
+}
+
+void Run::Mean(const AttentionRows& rows, int64_t task) {
+  const int64_t m = attention_->landmarks(), cuts = Quotient(m, means_), first = task % cuts * means_;
+  const int head = static_cast<int>(task / cuts);
+  const auto mean = [&](const Rows& all, Matrix<float> means, int64_t landmark) {
+    const int64_t begin = Bound(landmark), end = Bound(landmark + 1);
+    const Matrix<float> row = means.Rows(landmark, 1);
+    std::fill_n(row.data, row.cols, 0.0f);
+    for (int64_t r = begin; r < end; r += kGrid)
+      AddColumnSums(Part(all, head, r, std::min(kGrid, end - r)), row.data);
+    Scale(1 / static_cast<float>(end - begin), row);
+  };
+  for (int64_t s = first; s < std::min(first + means_, m); ++s) {
+    mean(rows.products[0], Landmarks(kQueries, head), s);
+    mean(rows.products[1], Landmarks(kKeys, head), s);
+  }
+}
+
+void Run::Read(const AttentionRows& rows, int64_t task, Scratch& scratch) {
+  const int64_t part = task % Parts(), tile = task / Parts() % attention_->tiles();
+  const int head = static_cast<int>(task / Parts() / attention_->tiles());
+  const int64_t first = tile * kTile, count = std::min(kTile, attention_->landmarks() - first);
+  const int64_t row = part * attention_->part(), read = std::min(attention_->part(), n() - row);
+  const int64_t dim = core().head_dim();
+
+  KeyValuePages pages(core().type(), dim);
+  pages.Append(Part(rows.products[1], head, row, read), Part(rows.products[2], head, row, read));
+  SoftmaxQueries queries;
+  queries.q = {core().type(), scratch.Take<char>(count * dim * SizeOf(core().type())), count, dim, dim};
+  Convert(AsRows(Landmarks(kQueries, head).Rows(first, count)), queries.q);
+  const KeySource source{.pages = &pages};
+  core().AttendPart(queries, {&source, 1}, 0, PartResult(head, tile, part), scratch);
+}
+
+// A head's steps, or rows of one of them.
+void Run::Solve(const Steps& steps, int64_t task, Scratch& scratch) {
+  const int64_t tiles = attention_->tiles();
+  if (!attention_->whole()) {
+    const int64_t head = task / tiles;
+    float* work = work_.as<float>() + head * attention_->WorkBytes() / SizeOf(DType::kF32);
+    return Step(steps.first, static_cast<int>(head), task % tiles, work, scratch);
+  }
+  float* work = scratch.Take<float>(attention_->inverse().Bytes() / SizeOf(DType::kF32));
+  for (int step = steps.first; step < steps.end; ++step) {
+    for (int64_t tile = 0; tile < tiles; ++tile) Step(step, static_cast<int>(task), tile, work, scratch);
+  }
+}
+
+void Run::Step(int step, int head, int64_t tile, float* work, Scratch& scratch) {
+  const ScratchFrame frame(scratch);
+  const int64_t first = tile * kTile, count = std::min(kTile, attention_->landmarks() - first);
+  if (step == kMeet) return Meet(head, first, count, work, scratch);
+  if (step == kMerge) return Merge(head, first, count, scratch);
+  if (step == kWeigh) return Weigh(head, first, count, work, scratch);
+  attention_->inverse().Do(step - kInvert, first, count, work, scratch);
+}
+
+// -softmax(Q~ K~')
+void Run::Meet(int head, int64_t first, int64_t count, float* work, Scratch& scratch) {
+  const int64_t m = attention_->landmarks(), columns = attention_->inverse().columns(),
+                dim = core().head_dim();
+  float* packed = scratch.Take<float>(dim * columns);
+  std::fill_n(packed, dim * columns, 0.0f);
+  PackColumns(AsRows(Landmarks(kKeys, head)), 0, columns, packed);
+  const Matrix<float> weights = attention_->inverse().Negative(work).Rows(first, count);
+  MicroKernel::Multiply(AsRows(Landmarks(kQueries, head).Rows(first, count)), packed, columns, weights);
+
+  const std::span<SoftmaxRow> rows(scratch.Take<SoftmaxRow>(count), static_cast<size_t>(count));
+  std::ranges::fill(rows, SoftmaxRow{.end = static_cast<int>(m)});
+  const auto factor = static_cast<float>(std::numbers::log2e / std::sqrt(static_cast<double>(dim)));
+  SoftmaxStep({weights, factor, 0, static_cast<int>(columns), AsRows(weights)}, rows, {});
+  for (int64_t r = 0; r < count; ++r) Scale(-1 / rows[r].sum, weights.Rows(r, 1));
+}
+
+void Run::Merge(int head, int64_t first, int64_t count, Scratch& scratch) {
+  const Matrix<float> found = Landmarks(kFound, head).Rows(first, count);
+  std::fill_n(found.data, count * found.stride, 0.0f);
+  SoftmaxQueries queries;
+  queries.q = {core().type(), nullptr, count, found.cols, found.cols};
+  queries.out = AsRows(found);
+  core().MergeParts(queries, Parts(), PartResult(head, first / kTile, 0), scratch);
+}
+
+// pinv(...) times what the landmarks have found
+void Run::Weigh(int head, int64_t first, int64_t count, float* work, Scratch& scratch) {
+  const int64_t m = attention_->landmarks(), pitch = attention_->pitch();
+  const Rows inverse = AsRows(attention_->inverse().Result(work).Rows(first, count)).Cols(0, m);
+  const Matrix<float> values{scratch.Take<float>(count * pitch), count, pitch, pitch};
+  MicroKernel::Multiply(inverse, Landmarks(kFound, head).data, pitch, values);
+  keys_.Write(head, first, AsRows(Landmarks(kKeys, head).Rows(first, count)),
+              AsRows(values.Cols(0, core().head_dim())), scratch);
+}
+
+void Run::Attend(const AttentionRows& rows, int64_t task, Scratch& scratch) const {
+  const auto [head, row, count] = keys_.At(task);
+  const Rows q = Part(rows.products[0], head, row, count), out = Part(rows.out, head, row, count);
+  if (attention_->convolution().none()) return keys_.Attend(head, q, out, scratch);
+  const int64_t pitch = attention_->pitch();
+  const Rows v = Part(rows.products[2], head, 0, n());
+  for (int64_t first = 0; first < count; first += kTile) {
+    const ScratchFrame frame(scratch);
+    const int64_t some = std::min(kTile, count - first);
+    const Matrix<float> sums{scratch.Take<float>(kTile * pitch), some, core().head_dim(), pitch};
+    {
+      const ScratchFrame attending(scratch);
+      keys_.Attend(head, q.Slice(first, some), AsRows(sums), scratch);
+    }
+    attention_->convolution().Add(head, v, row + first, sums, scratch);
+    Convert(AsRows(sums), out.Slice(first, some));
+  }
+}
+
+void Run::Archive(StateArchive& archive) {
+  archive.Number(tokens_, 0, kMostTokens);
+  if (archive.measuring()) {
+    for (Buffer* buffer : {&landmarks_, &parts_, &work_})
+      archive.Bytes(*buffer, static_cast<int64_t>(buffer->size()));
+  }
+  keys_.Archive(archive, std::min(tokens_, attention_->landmarks()));
+}
+
+std::unique_ptr<AttentionRun> NystromAttention::Start() const { return std::make_unique<Run>(*this); }
+
+}  // namespace
+
+// ---------------------------------------------------------------------------------- its options and tensors
+
+absl::StatusOr<std::unique_ptr<Attention>> NewNystromAttention(const AttentionSetting& setting,
+                                                               JsonFields& fields, const WeightScope& scope) {
+  if (setting.cross) fields.Fail("nystrom has no keys of another sequence; it is self-attention only");
+  if (setting.causal) {
+    fields.Fail(
+        "nystrom is for encoders only: landmarks are means of later rows too, so that a decoder would see "
+        "the "
+        "future");
+  }
+  const int64_t head_dim = HeadDim(setting, fields);
+  const int64_t landmarks = fields.RequiredInt("num_landmarks", 1, kMostLandmarks);
+  const int64_t kernel = fields.Int("conv_kernel", 0, 1, kMostKernel);
+  if (kernel > 0 && kernel % 2 == 0)
+    fields.Fail(Cat("conv_kernel: ", kernel, " is even: no row is in its middle"));
+  RETURN_IF_ERROR(fields.Finish());
+  ASSIGN_OR_RETURN(std::vector<Product> products, LoadProducts(scope, {"q", "k", "v"}, setting));
+  RowConvolution convolution;
+  if (kernel > 0) {
+    ASSIGN_OR_RETURN(const std::vector<float> kernels,
+                     scope.Floats("conv.weight", {setting.num_heads, 1, kernel, 1}));
+    convolution = RowConvolution(ActivationType(setting.precision), kernels, setting.num_heads);
+  }
+  return std::make_unique<NystromAttention>(setting, head_dim, landmarks, std::move(convolution),
+                                            std::move(products));
+}
+
+}  // namespace heed
