@@ -31,6 +31,8 @@ AGREED = ("native/plain-*", "native/softmax-*", "native/large-plain-*", "native/
           "native/bigbird-encoder", "native/bigbird-no-random-encoder", "native/large-bigbird-encoder",
           "native/memory-compressed-*", "native/large-memory-compressed-*",
           "native/linformer-*", "native/nystrom-*",
+          "native/linformer-*",
+          "native/memory-compressed-*", "native/large-memory-compressed-*", "native/nystrom-*",
           "sampling", "tokenizers/word-level")
 NOT_YET = "shaw"
 
