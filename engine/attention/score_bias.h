@@ -1,5 +1,6 @@
 // What is added to the scores of a tile of query rows before their softmax: a function of the distance, a
-// product of its own (Transformer-XL), a mask.
+// product of its own (Transformer-XL), a mask. And to what their weights give, where that is more than values
+// (Shaw).
 #ifndef HEED_ENGINE_ATTENTION_SCORE_BIAS_H_
 #define HEED_ENGINE_ATTENTION_SCORE_BIAS_H_
 
@@ -7,6 +8,7 @@
 #include <span>
 
 #include "engine/ops/softmax.h"
+#include "engine/tensor/tensor.h"
 
 namespace heed {
 
@@ -34,6 +36,10 @@ class ScoreBias {
   // Sets the rows' `bias`, readable in [begin, end), and `bias_offset`, times log2(e), for all columns that
   // the row sees. They stand until the next call.
   virtual void Mark(const BiasBlock& block, std::span<SoftmaxRow> rows) const = 0;
+  // After Mark and the softmax of the same block: adds to the rows' results what the weights [rows, columns],
+  // given in [begin, end), bring beside the values. Both have room for the micro-kernel's rounding of rows.
+  virtual void AddResults(const BiasBlock& /*block*/, const Rows& /*weights*/,
+                          Matrix<float> /*results*/) const {}
 };
 
 }  // namespace heed

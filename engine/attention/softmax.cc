@@ -6,6 +6,10 @@
 //   relative_bias {buckets, max_distance}   a learned bias for each bucket of distances, tensor [buckets,
 //   heads]
 //                                           (Raffel et al. 2020)
+//   shaw {max_distance, values (true), per_head (false)}   learned vectors for the distance, clipped at
+//                                           max_distance to either side, added to keys and, with values, to
+//                                           values (Shaw et al. 2018): tensors shaw_keys, shaw_values
+//                                           [2 max_distance + 1, head_dim], with per_head [heads, ...]
 //   window (none)                           a token sees the newest `window`, itself included; in an encoder
 //                                           those at most window / 2 to either side
 //   sinks (0), sink_positions ("cache" | "text")   the first tokens stay visible (Xiao et al. 2023)
@@ -18,6 +22,7 @@
 #include <vector>
 
 #include "engine/attention/pattern_attention.h"
+#include "engine/attention/shaw.h"
 #include "engine/attention/t5_buckets.h"
 #include "engine/base/status.h"
 
@@ -27,7 +32,8 @@ namespace {
 constexpr int64_t kMostHeadDim = 1024;
 constexpr int64_t kFar = int64_t{1} << 30;  // of a window, and of sinks
 constexpr int64_t kMostBuckets = 512;
-constexpr int64_t kMostDistance = 1 << 16;  // a table a head holds so many biases to either side
+constexpr int64_t kMostDistance = 1 << 16;      // a table a head holds so many biases to either side
+constexpr int64_t kMostShawDistance = 1 << 12;  // a task holds so many products to either side, of each row
 constexpr double kLeastScale = 1e-6, kMostScale = 1e6;
 
 struct Options : PatternOptions {
@@ -126,6 +132,26 @@ std::optional<DistanceBias> NewBias(bool alibi, const RelativeBias& relative, in
   return DistanceBias(heads, relative.max_distance, value, slope);
 }
 
+absl::StatusOr<std::optional<ShawVectors>> ReadShaw(JsonFields& fields, const AttentionSetting& setting,
+                                                    const Options& options, const WeightScope& scope) {
+  if (!fields.Has("shaw")) return std::nullopt;
+  JsonFields shaw(fields.Raw("shaw"), Cat(fields.where(), ".shaw"));
+  ShawVectors::Tables tables{.ahead = !options.causal};
+  tables.clip = shaw.RequiredInt("max_distance", 1, kMostShawDistance);
+  const bool values = shaw.Bool("values", true), per_head = shaw.Bool("per_head", false);
+  if (setting.cross) shaw.Fail("the keys of another sequence have no distance");
+  if (options.rotary) shaw.Fail("not with rope: keys would be told from their positions twice");
+  if (options.sinks > 0) shaw.Fail("not with sinks, whose distance is another one in the cache");
+  RETURN_IF_ERROR(shaw.Finish());
+  std::vector<int64_t> shape = {2 * tables.clip + 1, options.head_dim};
+  if (per_head) shape.insert(shape.begin(), tables.heads = options.heads);
+  ASSIGN_OR_RETURN(tables.keys, scope.Floats("shaw_keys", shape));
+  if (values) {
+    ASSIGN_OR_RETURN(tables.values, scope.Floats("shaw_values", shape));
+  }
+  return ShawVectors(options, ActivationType(setting.precision), tables);
+}
+
 // What no single field can say.
 absl::Status CheckTogether(const JsonFields& fields, const AttentionSetting& setting,
                            const Options& options) {
@@ -156,9 +182,6 @@ absl::Status CheckTogether(const JsonFields& fields, const AttentionSetting& set
 
 absl::StatusOr<std::unique_ptr<Attention>> NewSoftmaxAttention(const AttentionSetting& setting,
                                                                JsonFields& fields, const WeightScope& scope) {
-  if (fields.Has("shaw"))
-    return Invalid(fields.where(), ".shaw: relative position vectors are not served yet");
-  fields.Ignore("shaw");
   Options options;
   options.heads = setting.num_heads;
   options.causal = setting.causal && !setting.cross;
@@ -173,13 +196,19 @@ absl::StatusOr<std::unique_ptr<Attention>> NewSoftmaxAttention(const AttentionSe
   const bool alibi = fields.Bool("alibi", false);
   fields.Raw("rope");
   fields.Raw("relative_bias");
+  fields.Raw("shaw");
   RETURN_IF_ERROR(fields.Finish());
   RETURN_IF_ERROR(CheckTogether(fields, setting, options));
   ASSIGN_OR_RETURN(options.rotary, ReadRotary(fields, options.head_dim));
   ASSIGN_OR_RETURN(RelativeBias relative, ReadRelativeBias(fields, options, scope));
   options.bias = NewBias(alibi, relative, options.heads);
   options.patterns = {NewPattern(options)};
+  ASSIGN_OR_RETURN(std::optional<ShawVectors> shaw, ReadShaw(fields, setting, options, scope));
   ASSIGN_OR_RETURN(std::vector<Product> products, LoadQueriesKeysValues(setting, options, scope));
+  if (shaw) {
+    return std::make_unique<ShawAttention>(setting, std::move(options), std::move(products),
+                                           *std::move(shaw));
+  }
   return std::make_unique<PatternAttention>(setting, std::move(options), std::move(products));
 }
 

@@ -99,6 +99,7 @@ class SoftmaxCore::Call {
   void Score(const KeyValuePages& pages, const Block& block);
   void ScoreByHand(const KeyValuePages& pages, const Block& block);
   void Mark(const KeySource& source, const Block& block);
+  BiasBlock BiasAt(const Block& block) const;
   void AddValues(const KeyValuePages& pages, const Block& block);
   void AddPanel(const KeyValuePages& pages, const Block& block, int64_t value_column);
   void AddPanelByHand(const KeyValuePages& pages, const Block& block, int64_t value_column);
@@ -311,6 +312,8 @@ void SoftmaxCore::Call::AttendBlock(const KeySource& source, const Block& block)
   Mark(source, block);
   SoftmaxStep({scores_, core_.factor_, block.begin, block.end, weights_}, rows_, result_);
   AddValues(*source.pages, block);
+  if (source.bias != nullptr)
+    source.bias->AddResults(BiasAt(block), weights_.Slice(0, std::ssize(rows_)), result_);
 }
 
 void SoftmaxCore::Call::Score(const KeyValuePages& pages, const Block& block) {
@@ -350,15 +353,17 @@ void SoftmaxCore::Call::Mark(const KeySource& source, const Block& block) {
     row.end = static_cast<int>(std::clamp<int64_t>(seen.end - block.base, row.begin, block.end));
     row.bias = nullptr;
   }
-  if (source.bias == nullptr) return;
-  source.bias->Mark({.first_row = first_row_,
-                     .heads = queries_.heads,
-                     .first_head = queries_.first_head,
-                     .positions = places_.first(rows_.size()),
-                     .base = block.base,
-                     .begin = block.begin,
-                     .end = block.end},
-                    rows_);
+  if (source.bias != nullptr) source.bias->Mark(BiasAt(block), rows_);
+}
+
+BiasBlock SoftmaxCore::Call::BiasAt(const Block& block) const {
+  return {.first_row = first_row_,
+          .heads = queries_.heads,
+          .first_head = queries_.first_head,
+          .positions = places_.first(rows_.size()),
+          .base = block.base,
+          .begin = block.begin,
+          .end = block.end};
 }
 
 void SoftmaxCore::Call::AddValues(const KeyValuePages& pages, const Block& block) {

@@ -122,6 +122,22 @@ HWY_INLINE float Weigh(D d, const SoftmaxBlock& block, const SoftmaxRow& row, co
   return hn::ReduceSum(d, hn::Add(sum_a, sum_b));
 }
 
+HWY_INLINE V LoadWeights(D d, const float* p) { return hn::LoadU(d, p); }
+HWY_INLINE V LoadWeights(D d, const hwy::bfloat16_t* p) {
+  const hn::Rebind<hwy::bfloat16_t, D> d16;
+  return hn::PromoteTo(d, hn::LoadU(d16, p));
+}
+
+template <typename T>
+HWY_INLINE float SumSeen(D d, const SoftmaxRow& row, const T* p) {
+  V sum = hn::Zero(d);
+  ForSeen(d, row, [&](int column, bool inside) HWY_ATTR {
+    const V weights = LoadWeights(d, p + column);
+    sum = hn::Add(sum, inside ? weights : hn::IfThenElseZero(Seen(d, row, column), weights));
+  });
+  return hn::ReduceSum(d, sum);
+}
+
 HWY_INLINE void RaiseMax(D d, float max, SoftmaxRow& row, float* result, int64_t n) {
   const V shrink = PowerOfTwo(d, hn::Set(d, row.max - max), kExact);
   row.max = max;
@@ -173,6 +189,13 @@ void SoftmaxFinish(const SoftmaxRow& row, const float* result, int64_t n, DType 
   }
 }
 
+float SumWeights(const Rows& weights, int64_t r, int begin, int end) {
+  const D d;
+  const SoftmaxRow row{.begin = begin, .end = end};
+  return weights.dtype == DType::kF32 ? SumSeen(d, row, static_cast<const float*>(weights.at(r)))
+                                      : SumSeen(d, row, static_cast<const hwy::bfloat16_t*>(weights.at(r)));
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace heed
 HWY_AFTER_NAMESPACE();
@@ -182,6 +205,7 @@ namespace heed {
 
 HWY_EXPORT(SoftmaxStep);
 HWY_EXPORT(SoftmaxFinish);
+HWY_EXPORT(SumWeights);
 
 void SoftmaxStep(const SoftmaxBlock& block, std::span<SoftmaxRow> rows, Matrix<float> result) {
   HWY_DYNAMIC_DISPATCH(SoftmaxStep)(block, rows, result);
@@ -189,6 +213,10 @@ void SoftmaxStep(const SoftmaxBlock& block, std::span<SoftmaxRow> rows, Matrix<f
 
 void SoftmaxFinish(const SoftmaxRow& row, const float* result, int64_t n, DType type, void* out) {
   HWY_DYNAMIC_DISPATCH(SoftmaxFinish)(row, result, n, type, out);
+}
+
+float SumWeights(const Rows& weights, int64_t row, int begin, int end) {
+  return HWY_DYNAMIC_DISPATCH(SumWeights)(weights, row, begin, end);
 }
 
 float LogSumExp(const SoftmaxRow& row) { return (row.max + std::log2(row.sum)) / kLog2E; }

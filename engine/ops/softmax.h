@@ -47,6 +47,10 @@ void SoftmaxStep(const SoftmaxBlock& block, std::span<SoftmaxRow> rows, Matrix<f
 // of 16.
 void SoftmaxFinish(const SoftmaxRow& row, const float* result, int64_t n, DType type, void* out);
 
+// The sum of a row's weights in the columns [begin, end); weights of 0 before, between or after change no bit
+// of it.
+float SumWeights(const Rows& weights, int64_t row, int begin, int end);
+
 // log(sum(exp(all scores of the row))), -infinity where nothing was seen. With it results over different keys
 // merge:
 //   lse = log(exp(a) + exp(b)),  out = exp(a - lse) out_a + exp(b - lse) out_b

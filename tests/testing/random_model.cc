@@ -115,6 +115,10 @@ class Maker {
     if (options["type"] == "memory_compressed") Slots(name, options);
     if (options["type"] == "linformer") Linformer(name, options, heads);
     if (options["type"] == "synthesizer") Synthesizer(name, options, heads, head_dim);
+    if (options.contains("shaw")) {
+      for (const char* part : {".shaw_keys", ".shaw_values"})
+        Add(name + part, {2 * options["shaw"]["max_distance"].get<int64_t>() + 1, head_dim}, 0.8);
+    }
     if (options.contains("relative_bias"))
       Add(name + ".relative_bias", {options["relative_bias"]["buckets"], heads}, 1.0);
   }

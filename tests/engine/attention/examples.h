@@ -51,7 +51,15 @@ inline std::map<std::string, std::vector<int64_t>> WithGlobalTokens(int64_t widt
   return tensors;
 }
 
-// The same, with Transformer-XL's relative positions.
+// With Shaw's vectors of so many distances, one table for all heads or one for each.
+inline std::map<std::string, std::vector<int64_t>> WithShawVectors(
+    std::map<std::string, std::vector<int64_t>> tensors, std::vector<int64_t> shape, bool values = true) {
+  tensors["shaw_keys"] = shape;
+  if (values) tensors["shaw_values"] = shape;
+  return tensors;
+}
+
+// q, k and v, with Transformer-XL's relative positions.
 inline std::map<std::string, std::vector<int64_t>> WithRelativePositions(int64_t width, int64_t heads) {
   auto tensors = QueryKeyValue(width, width, width);
   tensors["r.weight"] = {width, width};
@@ -177,6 +185,16 @@ inline std::vector<AttentionExample> AttentionExamples() {
       {"softmax",
        R"({"window": 40, "sinks": 3, "relative_bias": {"buckets": 8, "max_distance": 20}, "alibi": true})",
        Place::kDecoder, 32, 4, biased},
+      {"softmax", R"({"shaw": {"max_distance": 5}})", Place::kDecoder, 32, 4,
+       WithShawVectors(plain, {11, 8})},
+      {"softmax", R"({"shaw": {"max_distance": 300, "per_head": true}, "num_key_value_heads": 2})",
+       Place::kDecoder, 32, 4, WithShawVectors(grouped, {4, 601, 8})},
+      {"softmax", R"({"shaw": {"max_distance": 40}, "window": 150, "num_key_value_heads": 1})",
+       Place::kDecoder, 32, 4, WithShawVectors(single, {81, 8})},
+      {"softmax", R"({"shaw": {"max_distance": 9, "values": false}, "alibi": true})", Place::kDecoder, 32, 4,
+       WithShawVectors(plain, {19, 8}, false)},
+      {"softmax", R"({"shaw": {"max_distance": 130}})", Place::kEncoder, 33, 3,
+       WithShawVectors(QueryKeyValue(33, 33, 33), {261, 11})},
       {"linear", "{}", Place::kDecoder, 32, 4, plain},
       {"linear", R"({"eps": 0.5})", Place::kDecoder, 45, 5, QueryKeyValue(45, 45, 45)},
       {"linear", "{}", Place::kEncoder, 80, 2, QueryKeyValue(80, 80, 80)},

@@ -30,6 +30,7 @@ std::vector<Setting> Settings() {
       {"full", {{"type", "full"}}},
       {"grouped", {{"type", "softmax"}, {"num_key_value_heads", 1}, {"rope", {{"theta", 10000}}}}},
       {"window", {{"type", "softmax"}, {"window", 70}, {"sinks", 3}, {"alibi", true}}},
+      {"shaw", {{"type", "softmax"}, {"shaw", {{"max_distance", 40}}}}},
       {"linear", {{"type", "linear"}}},
       {"performer", {{"type", "performer"}, {"kernel", "softmax"}, {"num_features", 30}}},
       {"fixed", {{"type", "sparse_fixed"}, {"stride", 30}, {"summary", 7}, {"heads", "split"}}},

@@ -52,6 +52,7 @@ void ExpectAsDeclared(const Json& config, Precision precision) {
 TEST(Workspace, IsWhatIsDeclared) {
   const Json attentions[] = {
       {{"type", "full"}},
+      {{"type", "softmax"}, {"shaw", {{"max_distance", 100}}}},
       {{"type", "linear"}},
       {{"type", "sliding_window"}, {"window", 16}},
       {{"type", "lsh"}, {"chunk_length", 16}, {"num_hashes", 2}, {"num_buckets", 8}},
