@@ -6,6 +6,7 @@
 #include <numbers>
 #include <utility>
 
+#include "engine/base/round.h"
 #include "engine/ops/microkernel.h"
 #include "engine/ops/rows.h"
 
@@ -16,9 +17,6 @@ constexpr int64_t kPanel = kSoftmaxPiece;
 constexpr int64_t kRoom = 8;  // rows that the micro-kernel may compute beyond a tile's
 // Distances between rows, no power of two: they do not meet in one cache set.
 constexpr int64_t kSpreadPitch = kKeyBlock + 16;
-
-int64_t RoundDown(int64_t n, int64_t unit) { return n / unit * unit; }
-int64_t RoundUp(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
 
 // [columns, head_dim] of a head, in the type of activations.
 void ConvertTable(const std::vector<float>& from, int64_t first, const Rows& to) {
@@ -170,7 +168,7 @@ void ShawTile::AddResults(const BiasBlock& block, const Rows& weights, Matrix<fl
                      RoundUp(std::min(columns.end - base, kKeyBlock), kPanel)};
     for (int group = 0; group < groups(); ++group) {
       const int64_t first = (group + groups() - block.first_row % groups()) % groups();
-      const int64_t count = (weights.rows - first + groups() - 1) / groups();
+      const int64_t count = Quotient(weights.rows - first, groups());
       for (int64_t i = 0; i < count; ++i) Fold(weights, first + i * groups(), block, base, part, i);
       if (count <= 0) continue;
       MultiplyValues(Table(group), base, part,
