@@ -31,8 +31,6 @@ AGREED = ("native/plain-*", "native/softmax-*", "native/large-plain-*", "native/
           "native/bigbird-encoder", "native/bigbird-no-random-encoder", "native/large-bigbird-encoder",
           "native/memory-compressed-*", "native/large-memory-compressed-*",
           "native/linformer-*", "native/nystrom-*",
-          "native/linformer-*",
-          "native/memory-compressed-*", "native/large-memory-compressed-*", "native/nystrom-*",
           "sampling", "tokenizers/word-level")
 
 # Instruction sets, weakest first: name, the CPU's flags, oneDNN's limit, Highway's limit.
