@@ -24,7 +24,7 @@ DTYPES = ("f32", "bf16", "int8")
 AGREED = ("native/plain-*", "native/softmax-*", "native/large-plain-*", "native/large-full-*", "native/large-softmax-*",
           "native/linear-*", "native/large-linear-*", "native/seq2seq-*",
           "native/sliding-window-*", "native/large-sliding-window-*", "native/relative-memory-*",
-          "native/large-relative-memory-*", "native/lsh-*",
+          "native/large-relative-memory-*", "native/lsh-*", "native/routing-*",
           "native/synthesizer-*", "native/large-synthesizer-*", "native/moe-*", "native/pkm-*",
           "native/blockwise-*", "native/image-local-1d-*", "native/sparse-fixed-*", "native/axial-encoder",
           "native/axial-causal-decoder", "native/persistent-*", "native/performer-*", "native/large-performer-*",

@@ -75,7 +75,9 @@ struct Product {
   Tensor weight;           // [out, in]
   Tensor bias;             // [out] or empty
   bool of_source = false;  // of the source's rows (keys and values of cross-attention), not of the input's
-  RowsApart apart{};       // not of the source's rows
+  // What it gives decides whom a row meets: it is not rounded to int8. Not of the source's rows, none apart.
+  bool chooses = false;
+  RowsApart apart{};  // not of the source's rows
 };
 
 // The next rows of one sequence.

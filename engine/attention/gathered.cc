@@ -59,15 +59,16 @@ bool Finite(DType type, const void* row, int64_t n) {
 
 void MergedRows::Clear() const { std::fill_n(lse, results.rows, -std::numeric_limits<float>::infinity()); }
 
-void MergedRows::Merge(int64_t row, const float* result, float row_lse) const {
+void MergedRows::Merge(int64_t token, const float* result, float token_lse) const {
+  const int64_t row = token - first;
   float* sum = results.As<float>().row(row);
   if (std::isinf(lse[row])) {
     std::copy_n(result, results.cols, sum);
-    lse[row] = row_lse;
+    lse[row] = token_lse;
     return;
   }
-  const float most = std::max(lse[row], row_lse);
-  const float share = std::exp(lse[row] - most), next_share = std::exp(row_lse - most);
+  const float most = std::max(lse[row], token_lse);
+  const float share = std::exp(lse[row] - most), next_share = std::exp(token_lse - most);
   const float total = share + next_share;
   for (int64_t c = 0; c < results.cols; ++c) sum[c] = (sum[c] * share + result[c] * next_share) / total;
   lse[row] = most + std::log(total);
@@ -78,11 +79,28 @@ GatheredCore::GatheredCore(DType type, int64_t head_dim, const Options& options)
 
 // What a tile of rows reads is multiplied in all of them, by 0 where a row does not see it; and 0 times no
 // number is none. Then each row attends by itself, to the keys that it sees and no others.
-void GatheredCore::Attend(const Gathering& gathering, const GatheredHead& head, Scratch& scratch) const {
-  if (!options_.causal || UnseenIsFinite(gathering, head)) return AttendTogether(gathering, head, scratch);
+void GatheredCore::Attend(const Gathering& gathering, const GatheredHead& head,
+                          const GatheredResults& results, Scratch& scratch) const {
+  if (!options_.causal || UnseenIsFinite(gathering, head))
+    return AttendTogether(gathering, head, results, scratch);
   for (int64_t i = 0; i < std::ssize(gathering.queries); ++i) {
     const auto end = gathering.keys.begin() + Seen(gathering, i);
-    AttendTogether({{gathering.queries[i]}, {gathering.keys.begin(), end}}, head, scratch);
+    AttendTogether({{gathering.queries[i]}, {gathering.keys.begin(), end}}, head,
+                   {results.rows.Slice(i, 1), results.lse == nullptr ? nullptr : results.lse + i}, scratch);
+  }
+}
+
+void GatheredCore::AttendAndMerge(const Gathering& gathering, const GatheredHead& head,
+                                  const MergedRows& merged, Scratch& scratch) const {
+  const ScratchFrame frame(scratch);
+  const int64_t rows = std::ssize(gathering.queries), dim = head_dim();
+  const GatheredResults results{{type(), scratch.Take<char>(rows * dim * SizeOf(type())), rows, dim, dim},
+                                scratch.Take<float>(rows)};
+  Attend(gathering, head, results, scratch);
+  float* wide = scratch.Take<float>(dim);
+  for (int64_t i = 0; i < rows; ++i) {
+    Convert(results.rows.Slice(i, 1), {DType::kF32, wide, 1, dim, dim});
+    merged.Merge(gathering.queries[i], wide, results.lse[i]);
   }
 }
 
@@ -113,27 +131,22 @@ KeyValuePages GatheredCore::Gather(const std::vector<int32_t>& keys, const Gathe
 }
 
 void GatheredCore::AttendTogether(const Gathering& gathering, const GatheredHead& head,
-                                  Scratch& scratch) const {
+                                  const GatheredResults& results, Scratch& scratch) const {
   const ScratchFrame frame(scratch);
   const int64_t rows = std::ssize(gathering.queries), dim = head_dim();
   const KeyValuePages pages = Gather(gathering.keys, head, scratch);
   SoftmaxQueries queries;
   queries.q = {type(), scratch.Take<char>(rows * dim * SizeOf(type())), rows, dim, dim};
-  queries.out = {type(), scratch.Take<char>(rows * dim * SizeOf(type())), rows, dim, dim};
-  queries.lse = scratch.Take<float>(rows);
+  queries.out = results.rows;
+  queries.lse = results.lse;
   for (int64_t i = 0; i < rows; ++i)
-    std::memcpy(queries.q.at(i), head.q.at(gathering.queries[i] - head.first), dim * SizeOf(type()));
+    std::memcpy(queries.q.at(i), head.query(gathering.queries[i]), dim * SizeOf(type()));
   const auto sees = [&](int64_t query) {
     return Range{0, options_.causal ? Seen(gathering, query) : std::ssize(gathering.keys)};
   };
   const OwnBias own(gathering, options_.own * kLog2E, scratch);
   const KeySource source{.pages = &pages, .sees = sees, .bias = options_.own == 0 ? nullptr : &own};
   core_.Attend(queries, {&source, 1}, scratch);
-  float* result = scratch.Take<float>(dim);
-  for (int64_t i = 0; i < rows; ++i) {
-    Convert(queries.out.Slice(i, 1), {DType::kF32, result, 1, dim, dim});
-    head.merged.Merge(gathering.queries[i] - head.first, result, queries.lse[i]);
-  }
 }
 
 int64_t GatheredCore::ScratchBytes(int64_t queries) const {

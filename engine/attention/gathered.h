@@ -1,6 +1,6 @@
-// Softmax attention among tokens that are picked one by one, wherever they lie: those of a bucket, an expert,
+// Softmax attention among tokens that are picked one by one, wherever they lie: those of a bucket, a cluster,
 // a block. Keys and values are gathered, rows attend to them as to any others, and what a row finds in
-// several places is merged by the log-sum-exp of its scores.
+// several places may be merged by the log-sum-exp of its scores.
 #ifndef HEED_ENGINE_ATTENTION_GATHERED_H_
 #define HEED_ENGINE_ATTENTION_GATHERED_H_
 
@@ -19,25 +19,28 @@ namespace heed {
 struct MergedRows {
   Rows results;          // [rows, head_dim] f32
   float* lse = nullptr;  // [rows]
+  int64_t first = 0;     // token of the first of them
 
   void Clear() const;
   // `result`: [1, head_dim] f32
-  void Merge(int64_t row, const float* result, float row_lse) const;
+  void Merge(int64_t token, const float* result, float token_lse) const;
 };
 
-// One head of one sequence.
+// One head of one sequence: of a token, head_dim numbers each, which outlive the call.
 struct GatheredHead {
-  Rows q;             // of the rows that attend
-  int64_t first = 0;  // token of the first of them
-  // Of a token, head_dim numbers each; of what outlives the call.
-  absl::FunctionRef<const void*(int64_t token)> key, value;
-  MergedRows merged;  // of the same rows
+  absl::FunctionRef<const void*(int64_t token)> query, key, value;
 };
 
 // Tokens that meet.
 struct Gathering {
   std::vector<int32_t> queries;
   std::vector<int32_t> keys;  // one may stand there more than once
+};
+
+// What the queries of a gathering find, in their order.
+struct GatheredResults {
+  Rows rows;             // [queries, head_dim], the core's type; zeros where a query sees no key
+  float* lse = nullptr;  // [queries] of the scores, if wanted
 };
 
 // Const and thread-safe.
@@ -50,10 +53,13 @@ class GatheredCore {
   };
   GatheredCore(DType type, int64_t head_dim, const Options& options);
 
-  // Each query attends to those of the keys that it may see, and its result is merged with what it had. A
-  // row's result is the same bits whichever queries come along, and no key that it may not see touches it, be
-  // its value no number at all.
-  void Attend(const Gathering& gathering, const GatheredHead& head, Scratch& scratch) const;
+  // Each query attends to those of the keys that it may see. A row's result is the same bits whichever
+  // queries come along, and no key that it may not see touches it, be its value no number at all.
+  void Attend(const Gathering& gathering, const GatheredHead& head, const GatheredResults& results,
+              Scratch& scratch) const;
+  // The same; each query's result is merged with what it had.
+  void AttendAndMerge(const Gathering& gathering, const GatheredHead& head, const MergedRows& merged,
+                      Scratch& scratch) const;
 
   DType type() const { return core_.type(); }
   int64_t head_dim() const { return core_.head_dim(); }
@@ -62,7 +68,8 @@ class GatheredCore {
  private:
   KeyValuePages Gather(const std::vector<int32_t>& keys, const GatheredHead& head, Scratch& scratch) const;
   bool UnseenIsFinite(const Gathering& gathering, const GatheredHead& head) const;
-  void AttendTogether(const Gathering& gathering, const GatheredHead& head, Scratch& scratch) const;
+  void AttendTogether(const Gathering& gathering, const GatheredHead& head, const GatheredResults& results,
+                      Scratch& scratch) const;
 
   Options options_;
   SoftmaxCore core_;

@@ -17,8 +17,8 @@
 // chunk and chunks_before before it. strict_causal makes that the definition of the whole, and decoding
 // exact.
 //
-// Buckets are decided in f32 from s as the precision at hand has rounded it: another precision may put a
-// token elsewhere, other company never does.
+// Buckets are decided in f32 from s as the activation type has rounded it (its product is not rounded to
+// int8): another precision may put a token elsewhere, other company never does.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -242,9 +242,6 @@ class Run : public AttentionRun {
   void Add(const Stage& stage, int heads, double cost, std::vector<AttentionStage>& stages);
   void AddHeads(const AttentionRows& rows, int first, int count, std::vector<AttentionStage>& stages);
   double RowCost() const;  // of a round
-  int64_t TakenCuts(const AttentionRows& rows) const {
-    return Quotient(from_ % kTakenRows + rows.count, kTakenRows);
-  }
   Work WorkOf(const AttentionRows& rows, int head);
   void Take(const AttentionRows& rows, int head, int64_t cut, Scratch& scratch);
   void Sort(const AttentionRows& rows, int head);
@@ -296,7 +293,7 @@ void Run::AddHeads(const AttentionRows& rows, int first, int count, std::vector<
   const double n = static_cast<double>(rows.count), taken = std::min<double>(n, kTakenRows);
   const double hash = static_cast<double>(o.outputs() * o.head_dim);
   const int64_t slots = std::min(rows.count, o.task_slots());
-  Add({.kind = Stage::kTake, .first_head = first, .cuts = TakenCuts(rows)}, count,
+  Add({.kind = Stage::kTake, .first_head = first, .cuts = TakenCuts(from_, tokens())}, count,
       taken * (hash + kMoved * static_cast<double>(o.head_dim)), stages);
   Add({.kind = Stage::kSort, .first_head = first}, count, kMoved * n * static_cast<double>(rounds()), stages);
   for (int64_t round = 0; round < rounds(); ++round) {
@@ -315,7 +312,7 @@ void Run::Do(const AttentionRows& rows, int stage, int64_t task, Scratch& scratc
   const int64_t cut = task % cuts, slots = options().task_slots();
   switch (kind) {
     case Stage::kFew:
-      for (int64_t i = 0; i < TakenCuts(rows); ++i) Take(rows, head, i, scratch);
+      for (int64_t i = 0; i < TakenCuts(from_, tokens()); ++i) Take(rows, head, i, scratch);
       Sort(rows, head);
       for (int64_t r = 0; r < rounds(); ++r) AttendRound(rows, head, r, {0, rows.count}, scratch);
       return;
@@ -336,19 +333,17 @@ Work Run::WorkOf(const AttentionRows& rows, int head) {
   float* results = reinterpret_cast<float*>(work_.as<char>() + of_head);
   float* lse = results + n * o.head_dim;
   int32_t* buckets = reinterpret_cast<int32_t*>(lse + n);
-  return {{{DType::kF32, results, n, o.head_dim, o.head_dim}, lse}, buckets, buckets + n * o.rounds, n};
+  return {
+      {{DType::kF32, results, n, o.head_dim, o.head_dim}, lse, from_}, buckets, buckets + n * o.rounds, n};
 }
 
-// No two cuts write the same page.
 void Run::Take(const AttentionRows& rows, int head, int64_t cut, Scratch& scratch) {
   const ScratchFrame frame(scratch);
-  const int64_t dim = options().head_dim, grid = (from_ / kTakenRows + cut) * kTakenRows;
+  const int64_t dim = options().head_dim;
   const Rows s = rows.products[kS].Cols(head * dim, dim), v = rows.products[kV].Cols(head * dim, dim);
   const Rows wide{DType::kF32, scratch.Take<float>(kGrid * dim), kGrid, dim, dim};
   const Work work = WorkOf(rows, head);
-  const int64_t end = std::min(grid + kTakenRows, tokens());
-  for (int64_t token = std::max(from_, grid), count; token < end; token += count) {
-    count = std::min(kGrid - token % kGrid, end - token);
+  ForTakenPages(from_, tokens(), cut, [&](int64_t token, int64_t count) {
     const int64_t row = token - from_;
     const Matrix<float> part = wide.Slice(0, count).As<float>();
     const TokenPages::Place place = heads_[head].pages().Open(token, count);
@@ -356,7 +351,7 @@ void Run::Take(const AttentionRows& rows, int head, int64_t cut, Scratch& scratc
     RmsNorm(part, attention_->key_norm(), kEpsilon, place.keys);
     Convert(v.Slice(row, count), place.values);
     attention_->Hash(head, part, work.buckets + row, work.rows, scratch);
-  }
+  });
 }
 
 void Run::Sort(const AttentionRows& rows, int head) {
@@ -373,14 +368,15 @@ void Run::AttendRound(const AttentionRows& rows, int head, int64_t round, Range 
   const int64_t dim = options().head_dim;
   const Memory& memory = heads_[head];
   const Work work = WorkOf(rows, head);
+  const Rows s = rows.products[kS].Cols(head * dim, dim);
+  const auto query = [&](int64_t token) { return s.at(token - from_); };
   const auto key = [&](int64_t token) { return memory.pages().Key(token); };
   const auto value = [&](int64_t token) { return memory.pages().Value(token); };
-  const GatheredHead gathered{rows.products[kS].Cols(head * dim, dim), from_, key, value, work.merged};
   for (int64_t end = slots.end; slots.begin < end;) {
     const Gathering gathering = meeting_ == Meeting::kArrived
                                     ? Arrived(memory, work, from_, round, {slots.begin, end})
                                     : Sorted(work, round, {slots.begin, end});
-    attention_->core().Attend(gathering, gathered, scratch);
+    attention_->core().AttendAndMerge(gathering, {query, key, value}, work.merged, scratch);
     slots.begin += std::ssize(gathering.queries);
     for (int64_t token : gathering.queries) {
       if (round + 1 < rounds()) break;
@@ -573,6 +569,7 @@ absl::StatusOr<std::unique_ptr<Attention>> NewLshAttention(const AttentionSettin
                                                            JsonFields& fields, const WeightScope& scope) {
   ASSIGN_OR_RETURN(Options options, ReadOptions(setting, fields));
   ASSIGN_OR_RETURN(std::vector<Product> products, LoadProducts(scope, {"q", "v"}, setting));
+  products[kS].chooses = true;
   ASSIGN_OR_RETURN(
       std::vector<float> rotations,
       scope.Floats("rotations", {options.heads, options.head_dim, options.rounds, options.directions()}));

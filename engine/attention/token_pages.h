@@ -4,6 +4,7 @@
 #ifndef HEED_ENGINE_ATTENTION_TOKEN_PAGES_H_
 #define HEED_ENGINE_ATTENTION_TOKEN_PAGES_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "engine/attention/attention.h"
 #include "engine/base/archive.h"
 #include "engine/base/memory.h"
+#include "engine/base/round.h"
 #include "engine/tensor/tensor.h"
 
 namespace heed {
@@ -51,6 +53,21 @@ class TokenPages {
   int64_t tokens_ = 0;
   std::vector<std::shared_ptr<Buffer>> pages_;
 };
+
+// The tokens [from, to) are taken in by so many tasks, of which no two write the same page: f(token, count)
+// for each run of tokens within a page that the cut-th of them takes.
+inline int64_t TakenCuts(int64_t from, int64_t to) {
+  return Quotient(from % kTakenRows + to - from, kTakenRows);
+}
+template <typename F>
+void ForTakenPages(int64_t from, int64_t to, int64_t cut, F f) {
+  const int64_t begin = RoundDown(from, kTakenRows) + cut * kTakenRows,
+                end = std::min(begin + kTakenRows, to);
+  for (int64_t token = std::max(from, begin), count; token < end; token += count) {
+    count = std::min(kGrid - token % kGrid, end - token);
+    f(token, count);
+  }
+}
 
 }  // namespace heed
 

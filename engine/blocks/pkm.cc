@@ -245,11 +245,7 @@ absl::StatusOr<std::unique_ptr<FeedForward>> NewPkmFeedForward(const FeedForward
                    scope.Get("sub_keys", {options.heads, 2, options.keys, options.query / 2}));
   ASSIGN_OR_RETURN(Tensor values, scope.Get("values", {options.keys * options.keys, options.width}));
   PkmWeights weights;
-  // Queries choose: what is chosen by a rounding is another value altogether, so they are not rounded to
-  // int8.
-  const Precision precise =
-      ActivationType(options.precision) == DType::kBf16 ? Precision::kBf16 : Precision::kF32;
-  weights.query = PackedWeights::Pack({{query.weight, query.bias}}, precise);
+  weights.query = PackedWeights::Pack({{query.weight, query.bias}}, PrecisionOfChoices(options.precision));
   for (int64_t i = 0; i < 2 * options.heads; ++i)
     weights.sub_keys.push_back(PackedWeights::Pack({{SubKeys(sub_keys, i), {}}}, Precision::kF32));
   KeepValues(values, options.precision, weights);

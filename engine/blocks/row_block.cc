@@ -54,6 +54,11 @@ int64_t BlockBuffers::bytes() const {
          static_cast<int64_t>(scales.size() + shared.size());
 }
 
+Precision PrecisionOfChoices(Precision precision) {
+  if (precision != Precision::kInt8) return precision;
+  return ActivationType(precision) == DType::kBf16 ? Precision::kBf16 : Precision::kF32;
+}
+
 void Linear(RowBlock& block, const Rows& in, const PackedWeights& weights, const Epilogue& epilogue) {
   GemmInput input{in};
   if (weights.precision() == Precision::kInt8) {

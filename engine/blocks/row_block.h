@@ -90,6 +90,10 @@ struct RowBlock {
   int64_t rows() const { return x.rows; }
 };
 
+// Of a product that chooses (an expert, a key, whom a row meets): a rounding to int8 would choose something
+// else altogether, so it is made in the activation type instead.
+Precision PrecisionOfChoices(Precision precision);
+
 // epilogue(in W' + b) for the block's rows.
 void Linear(RowBlock& block, const Rows& in, const PackedWeights& weights, const Epilogue& epilogue);
 

@@ -18,11 +18,20 @@ Rows Converted(RowBlock& block) {
   return input;
 }
 
-PackedWeights PackProducts(const std::vector<Product>& products, bool of_source, Precision precision) {
+// What is a product of the source, what is apart because it chooses, and what is neither.
+enum class Pack { kRows, kChoosing, kSource };
+
+Pack PackOf(const Product& product, Precision precision) {
+  if (product.of_source) return Pack::kSource;
+  return product.chooses && precision == Precision::kInt8 ? Pack::kChoosing : Pack::kRows;
+}
+
+PackedWeights PackProducts(const std::vector<Product>& products, Pack pack, Precision precision) {
   std::vector<PackedWeights::Part> parts;
   for (const Product& product : products) {
-    if (product.of_source == of_source) parts.push_back({product.weight, product.bias});
+    if (PackOf(product, precision) == pack) parts.push_back({product.weight, product.bias});
   }
+  if (pack == Pack::kChoosing) precision = PrecisionOfChoices(precision);
   return parts.empty() ? PackedWeights() : PackedWeights::Pack(parts, precision);
 }
 
@@ -87,16 +96,21 @@ absl::StatusOr<AttentionSublayer> AttentionSublayer::Load(std::unique_ptr<Attent
   ASSIGN_OR_RETURN(sublayer.residual_, Residual::Load(norm_scope, width, norm));
   ASSIGN_OR_RETURN(Product o, LoadProduct(scope, "o", width, attention->out_width()));
   sublayer.output_ = PackedWeights::Pack({{o.weight, o.bias}}, precision);
-  sublayer.products_ = PackProducts(attention->products(), false, precision);
-  sublayer.source_products_ = PackProducts(attention->products(), true, precision);
-  int own = 0;
+  sublayer.products_ = PackProducts(attention->products(), Pack::kRows, precision);
+  sublayer.choosing_ = PackProducts(attention->products(), Pack::kChoosing, precision);
+  sublayer.source_products_ = PackProducts(attention->products(), Pack::kSource, precision);
+  int rows = 0, choosing = 0, source = 0;  // the next among its kind
   for (const Product& product : attention->products()) {
-    if (product.of_source) continue;
-    const int64_t offset = sublayer.products_.offset(own++);
+    const Pack pack = PackOf(product, precision);
+    const int64_t column = pack == Pack::kSource ? sublayer.source_products_.offset(source++)
+                           : pack == Pack::kChoosing
+                               ? sublayer.choosing_column() + sublayer.choosing_.offset(choosing++)
+                               : sublayer.products_.offset(rows++);
+    sublayer.columns_.push_back(column);
     const RowsApart& apart = product.apart;
     if (apart.positions.empty()) continue;
     sublayer.apart_.push_back(
-        {apart.positions, PackedWeights::Pack({{apart.weight, apart.bias}}, precision), offset});
+        {apart.positions, PackedWeights::Pack({{apart.weight, apart.bias}}, precision), column});
   }
   attention->DropNumbers();
   sublayer.attention_ = std::move(attention);
@@ -106,7 +120,9 @@ absl::StatusOr<AttentionSublayer> AttentionSublayer::Load(std::unique_ptr<Attent
 void AttentionSublayer::Open(RowBlock& block, std::span<const int64_t> positions,
                              const Rows& products) const {
   const Rows input = residual_.Open(block);
-  Linear(block, input, products_, {.out = products});
+  Linear(block, input, products_, {.out = products.Cols(0, products_.out())});
+  if (choosing_.out() > 0)
+    Linear(block, input, choosing_, {.out = products.Cols(choosing_column(), choosing_.out())});
   for (const Apart& apart : apart_) {
     const Rows out = products.Cols(apart.offset, apart.weights.out());
     ForRunsAt(apart.positions, positions, [&](int64_t first, int64_t count) {
@@ -125,15 +141,16 @@ void AttentionSublayer::Close(RowBlock& block, const Rows& attended) const {
 
 std::vector<Rows> AttentionSublayer::Split(const Rows& products, const Rows& source) const {
   std::vector<Rows> split;
-  int own = 0, of_source = 0;  // the next among its kind
-  for (const Product& product : attention_->products()) {
-    const int64_t offset = product.of_source ? source_products_.offset(of_source++) : products_.offset(own++);
-    split.push_back((product.of_source ? source : products).Cols(offset, product.weight.dim(0)));
+  for (size_t p = 0; p < columns_.size(); ++p) {
+    const Product& product = attention_->products()[p];
+    split.push_back((product.of_source ? source : products).Cols(columns_[p], product.weight.dim(0)));
   }
   return split;
 }
 
-double AttentionSublayer::multiply_adds() const { return MultiplyAdds(products_) + MultiplyAdds(output_); }
+double AttentionSublayer::multiply_adds() const {
+  return MultiplyAdds(products_) + MultiplyAdds(choosing_) + MultiplyAdds(output_);
+}
 
 double AttentionSublayer::source_multiply_adds() const { return MultiplyAdds(source_products_); }
 

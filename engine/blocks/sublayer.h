@@ -11,6 +11,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "engine/attention/attention.h"
+#include "engine/base/round.h"
 #include "engine/blocks/feed_forward.h"
 #include "engine/blocks/norm.h"
 #include "engine/blocks/row_block.h"
@@ -53,13 +54,15 @@ class AttentionSublayer {
 
   const Attention& attention() const { return *attention_; }
   bool cross() const { return source_products_.out() > 0; }
-  int64_t products_width() const { return products_.out(); }
+  int64_t products_width() const {
+    return choosing_.out() > 0 ? choosing_column() + choosing_.out() : products_.out();
+  }
   int64_t source_products_width() const { return source_products_.out(); }
   // The columns of each product, for AttentionRows: of `products`, or of `source`, which may be empty if
   // the attention is not cross().
   std::vector<Rows> Split(const Rows& products, const Rows& source) const;
   int64_t weight_bytes() const {
-    int64_t bytes = products_.bytes() + source_products_.bytes() + output_.bytes();
+    int64_t bytes = products_.bytes() + choosing_.bytes() + source_products_.bytes() + output_.bytes();
     for (const Apart& apart : apart_) bytes += apart.weights.bytes();
     return bytes + attention_->constant_bytes();
   }
@@ -73,10 +76,13 @@ class AttentionSublayer {
     PackedWeights weights;
     int64_t offset = 0;  // of the product's columns
   };
+  int64_t choosing_column() const { return RoundUp(products_.out(), 16); }
 
   std::unique_ptr<Attention> attention_;
   Residual residual_;
   PackedWeights products_, source_products_, output_;
+  PackedWeights choosing_;        // the products that choose, where the others are int8
+  std::vector<int64_t> columns_;  // of each product, where its results begin
   std::vector<Apart> apart_;
 };
 

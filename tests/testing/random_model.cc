@@ -89,6 +89,11 @@ class Maker {
       const Json& buckets = options["num_buckets"];
       for (int64_t factor : buckets.is_array() ? buckets : Json::array({buckets})) directions += factor / 2;
       Add(name + ".rotations", {heads, head_dim, options["num_hashes"], directions}, 1.0);
+    } else if (options["type"] == "routing") {
+      const int64_t local = options.value("local_heads", 0);
+      const int64_t keys = options.value("shared_qk", true) ? local : heads;
+      if (keys > 0) Product(name + ".k", keys * head_dim, width_, biases_);
+      Add(name + ".centroids", {heads - local, options["clusters"], head_dim}, 1.0);
     } else {
       Product(name + ".k", kv * head_dim, width_, biases_);
     }

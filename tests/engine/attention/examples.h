@@ -137,6 +137,16 @@ inline std::map<std::string, std::vector<int64_t>> WithConvolution(int64_t width
   return tensors;
 }
 
+// Queries, values, keys of so many numbers (0: none), centroids.
+inline std::map<std::string, std::vector<int64_t>> WithCentroids(int64_t width, int64_t key_width,
+                                                                 const std::vector<int64_t>& centroids) {
+  auto tensors = QueryKeyValue(width, width, width);
+  tensors["k.weight"] = {key_width, width};
+  if (key_width == 0) tensors.erase("k.weight");
+  tensors["centroids"] = centroids;
+  return tensors;
+}
+
 inline std::vector<AttentionExample> AttentionExamples() {
   const auto plain = QueryKeyValue(32, 32, 32), grouped = QueryKeyValue(32, 32, 16),
              single = QueryKeyValue(32, 32, 8);
@@ -314,6 +324,21 @@ inline std::vector<AttentionExample> AttentionExamples() {
       {"nystrom", R"({"num_landmarks": 150, "conv_kernel": 3})", Place::kEncoder, 33, 1,
        WithConvolution(33, 1, 3)},
       {"nystrom", R"({"num_landmarks": 400})", Place::kEncoder, 16, 1, QueryKeyValue(16, 16, 16)},
+      {"routing", R"({"clusters": 64, "window": 96})", Place::kEncoder, 64, 2,
+       WithCentroids(64, 0, {2, 64, 32})},
+      {"routing",
+       R"({"clusters": 7, "window": 64, "shared_qk": false, "local_heads": 1, "local_window": 20, "scale": 0.3})",
+       Place::kEncoder, 96, 3, WithCentroids(96, 96, {2, 7, 32})},
+      {"routing", R"({"clusters": 60, "window": 96})", Place::kDecoder, 64, 2,
+       WithCentroids(64, 0, {2, 60, 32}), /*sorts=*/true},
+      {"routing",
+       R"({"clusters": 5, "window": 64, "shared_qk": false, "local_heads": 2, "local_window": 130})",
+       Place::kDecoder, 96, 6, WithCentroids(96, 96, {4, 5, 16}), /*sorts=*/true},
+      {"routing",
+       R"({"clusters": 60, "window": 20, "local_heads": 1, "local_window": 9, "strict_causal": true})",
+       Place::kDecoder, 36, 3, WithCentroids(36, 12, {2, 60, 12})},
+      {"routing", R"({"clusters": 4, "window": 150, "shared_qk": false, "strict_causal": true, "scale": 1})",
+       Place::kDecoder, 32, 4, WithCentroids(32, 32, {4, 4, 8})},
   };
 }
 
