@@ -49,6 +49,16 @@ int64_t HeadDim(const AttentionSetting& setting, JsonFields& fields) {
   return setting.width / setting.num_heads;
 }
 
+ImageSize ReadImageSize(const AttentionSetting& setting, JsonFields& fields) {
+  constexpr int64_t kMostSide = int64_t{1} << 30;
+  const bool own = setting.grid.size() == 2;
+  const ImageSize size{fields.Int("height", own ? setting.grid[0] : 0, 1, kMostSide),
+                       fields.Int("width", own ? setting.grid[1] : 0, 1, kMostSide)};
+  if (size.height >= 1 && size.width >= 1) return size;
+  fields.Fail("height and width are missing, here and in the model's config.json");
+  return {};
+}
+
 void Attention::DropNumbers() {
   for (Product& product : products_) {
     for (Tensor* tensor : {&product.weight, &product.bias, &product.apart.weight, &product.apart.bias})

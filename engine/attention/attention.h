@@ -161,6 +161,12 @@ std::vector<std::string_view> AttentionTypes();
 // For variants' factories:
 // hidden_size / num_heads; where that is no whole number, the fields fail.
 int64_t HeadDim(const AttentionSetting& setting, JsonFields& fields);
+// Height and width of the image that positions are pixels of: the options of that name, else the model's own.
+// None: the fields fail.
+struct ImageSize {
+  int64_t height = 1, width = 1;
+};
+ImageSize ReadImageSize(const AttentionSetting& setting, JsonFields& fields);
 // The product `name` of shape [out, in] with its bias where the file has one.
 absl::StatusOr<Product> LoadProduct(const WeightScope& scope, std::string_view name, int64_t out, int64_t in);
 // Several, each [hidden_size, hidden_size].

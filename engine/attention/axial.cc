@@ -29,13 +29,9 @@ std::vector<int64_t> ReadGrid(const AttentionSetting& setting, JsonFields& field
     *axis = fields.RequiredInt("axis", 0, std::ssize(shape) - 1);
     return shape;
   }
-  const int64_t height = setting.grid.size() == 2 ? setting.grid[0] : 0,
-                width = setting.grid.size() == 2 ? setting.grid[1] : 0;
   *axis = fields.Choice("axis", {"row", "column"}) == "row" ? 1 : 0;
-  shape = {fields.Int("height", height, 1, kMostSpan), fields.Int("width", width, 1, kMostSpan)};
-  if (shape[0] < 1 || shape[1] < 1)
-    fields.Fail("height and width are missing, here and in the model's config.json");
-  return shape;
+  const ImageSize size = ReadImageSize(setting, fields);
+  return {size.height, size.width};
 }
 
 }  // namespace

@@ -17,6 +17,32 @@ constexpr int64_t kMostTokens = int64_t{1} << 40;
 // Rows, counted by heads, whose parts of long key ranges are tasks of their own.
 constexpr int64_t kFewRows = 16;
 
+// Masks what lies between the runs of keys that a block's rows see.
+class BetweenRuns : public ScoreBias {
+ public:
+  BetweenRuns(const std::vector<Range>& runs, Scratch& scratch)
+      : runs_(runs), values_(scratch.Take<float>(kKeyBlock)) {}
+  static int64_t ScratchBytes() { return Scratch::Piece(kKeyBlock * SizeOf(DType::kF32)); }
+
+  void Mark(const BiasBlock& block, std::span<SoftmaxRow> rows) const override {
+    const int64_t begin = block.base + block.begin, end = block.base + block.end;
+    std::fill(values_ + block.begin, values_ + block.end, kMasked);
+    auto run = std::ranges::upper_bound(runs_, begin, {}, &Range::end);
+    for (; run != runs_.end() && run->begin < end; ++run) {
+      std::fill(values_ + (std::max(run->begin, begin) - block.base),
+                values_ + (std::min(run->end, end) - block.base), 0.0f);
+    }
+    for (SoftmaxRow& row : rows) {
+      row.bias = values_;
+      row.bias_offset = 0;
+    }
+  }
+
+ private:
+  const std::vector<Range>& runs_;
+  float* values_;
+};
+
 }  // namespace
 
 // ----------------------------------------------------------------------------------- who sees whom
@@ -202,7 +228,8 @@ double PatternAttention::Cost(int64_t rows, int64_t tokens) const {
 int64_t PatternAttention::ScratchBytes() const {
   const int64_t turned = kPage * options_.head_dim * SizeOf(core_.type()),
                 positions = kPage * static_cast<int64_t>(sizeof(int64_t));
-  return std::max(Scratch::Piece(turned) + Scratch::Piece(positions), core_.ScratchBytes());
+  return std::max(Scratch::Piece(turned) + Scratch::Piece(positions),
+                  BetweenRuns::ScratchBytes() + core_.ScratchBytes());
 }
 
 absl::StatusOr<std::vector<Product>> LoadQueriesKeysValues(const AttentionSetting& setting,
@@ -498,8 +525,10 @@ void PatternRun::AttendTile(const AttentionRows& rows, const Cut& cut, const Til
     const ScratchFrame frame_of_block(scratch);
     const int64_t number = (row - begin) / block;
     next = std::min(end, begin + (number + 1) * block);
+    const std::vector<Range> runs = cut.section.runs(number);
+    const BetweenRuns between(runs, scratch);
     Attend(rows, {.head = tile.head, .row = row, .count = next - row},
-           SourcesOfRuns(tile.head, cut.section.runs(number)), Stage::kAttend, 0, scratch);
+           SourcesOfRuns(tile.head, runs, cut.section.causal, between), Stage::kAttend, 0, scratch);
   }
 }
 
@@ -518,13 +547,25 @@ std::vector<KeySource> PatternRun::Sources(int head, int64_t position) const {
   return sources;
 }
 
-std::vector<KeySource> PatternRun::SourcesOfRuns(int head, const std::vector<Range>& runs) const {
+// Runs of neighbouring pieces are read as one; what lies between them is masked.
+std::vector<KeySource> PatternRun::SourcesOfRuns(int head, const std::vector<Range>& runs, bool causal,
+                                                 const ScoreBias& between) const {
   const PatternOptions& o = options();
+  const auto near = [&](const Range& run, const Range& next) {
+    return !o.bias && RoundDown(next.begin, kSoftmaxPiece) <= RoundUp(run.end, kSoftmaxPiece);
+  };
   std::vector<KeySource> sources;
-  for (const Range& run : runs) {
+  for (size_t i = 0, last; i < runs.size(); i = last + 1) {
+    for (last = i; last + 1 < runs.size() && near(runs[last], runs[last + 1]);) ++last;
+    const Range all{runs[i].begin, runs[last].end};
     sources.push_back({.pages = &heads_[head][0][0],
-                       .sees = [run](int64_t) { return run; },
-                       .bias = o.bias ? &*o.bias : nullptr,
+                       .sees =
+                           [all, causal](int64_t position) {
+                             return Range{all.begin, causal ? std::min(all.end, position + 1) : all.end};
+                           },
+                       .bias = last > i ? &between
+                               : o.bias ? &*o.bias
+                                        : nullptr,
                        .continues = true});
   }
   if (!o.constant.empty()) sources.push_back({.pages = &o.constant[head]});

@@ -44,9 +44,11 @@ struct RowSection {
   Range rows;
   double keys = 0;  // that a row sees
   // 0: what a row sees Pattern::Sees says. Else the rows come in blocks of so many, the last may be shorter.
-  // Those of one see the same, be it several runs of the places of set 0: by the block's number here.
+  // Those of one see the same, be it several runs of the places of set 0, ascending: by the block's number
+  // here. Causal: of that, what comes after a row it does not see.
   int64_t block = 0;
   std::function<std::vector<Range>(int64_t block)> runs = nullptr;
+  bool causal = false;
 };
 
 // What the heads of a pattern keep and see. Const and thread-safe.
@@ -250,7 +252,8 @@ class PatternRun : public AttentionRun {
   static Tile TileAt(const Cut& cut, int64_t tile);
   void AttendTile(const AttentionRows& rows, const Cut& cut, const Tile& tile, Scratch& scratch);
   std::vector<KeySource> Sources(int head, int64_t position) const;
-  std::vector<KeySource> SourcesOfRuns(int head, const std::vector<Range>& runs) const;
+  std::vector<KeySource> SourcesOfRuns(int head, const std::vector<Range>& runs, bool causal,
+                                       const ScoreBias& between) const;
   void Attend(const AttentionRows& rows, const Tile& tile, std::vector<KeySource> sources, Stage stage,
               int64_t part, Scratch& scratch);
   void Forget(int head, int64_t rows);

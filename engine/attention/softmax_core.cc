@@ -223,7 +223,10 @@ void SoftmaxCore::Call::AttendPart(const KeySource& source, int64_t part) {
 void SoftmaxCore::Call::AttendKeys(const KeySource& source, Range keys, int64_t part) {
   keys = {std::max(keys.begin, part * kKeyPart), std::min(keys.end, (part + 1) * kKeyPart)};
   if (keys.begin >= keys.end) return;
-  if (loaded_ != &source) LoadQueries(source);
+  if (loaded_ == nullptr || loaded_->last_place != source.last_place ||
+      loaded_->pages->has_keys() != source.pages->has_keys()) {
+    LoadQueries(source);
+  }
   loaded_ = &source;
   for (int64_t base = RoundDown(keys.begin, kKeyBlock); base < keys.end; base += kKeyBlock) {
     const int64_t begin = std::max(keys.begin - base, int64_t{0}), end = std::min(keys.end - base, kKeyBlock);

@@ -1,6 +1,7 @@
 // Who sees whom, written out after the papers, one row a variant whose positions alone decide it; and the
 // softmax over those keys in double.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
 #include <map>
@@ -62,6 +63,29 @@ bool BigBird(const Json& o, const Pair& at) {
   return std::count(drawn, drawn + randoms, j) > 0;
 }
 
+// [pixel] its row and column, in the order of generation.
+const std::vector<std::array<int64_t, 2>>& GenerationOrder(const Json& o) {
+  static std::map<std::array<int64_t, 4>, std::vector<std::array<int64_t, 2>>> orders;
+  const int64_t height = o["height"], width = o["width"], h = o["query_block"][0], w = o["query_block"][1];
+  auto& order = orders[{height, width, h, w}];
+  if (!order.empty()) return order;
+  for (int64_t row = 0; row < height; ++row) {
+    for (int64_t column = 0; column < width; ++column) order.push_back({row, column});
+  }
+  std::ranges::stable_sort(order, {}, [&](const auto& p) { return std::pair(p[0] / h, p[1] / w); });
+  return order;
+}
+
+bool ImageLocal2d(const Json& o, const Pair& at) {
+  const int64_t h = o["query_block"][0], w = o["query_block"][1];
+  const auto& order = GenerationOrder(o);
+  const auto [row, column] = order[at.i];
+  const int64_t top = row / h * h - o["memory"][0].get<int64_t>(), side = o["memory"][1],
+                left = column / w * w;
+  const auto [key_row, key_column] = order[at.j];
+  return key_row >= top && key_column >= left - side && key_column < left + w + side;
+}
+
 // In a decoder j <= i on top.
 const std::map<std::string, Sees> kSees = {
     {"blockwise",
@@ -73,6 +97,7 @@ const std::map<std::string, Sees> kSees = {
        const int64_t block = o["query_block"];
        return at.j >= at.i / block * block - o["memory_block"].get<int64_t>();
      }},
+    {"image_local_2d", ImageLocal2d},
     {"sparse_fixed", SparseFixed},
     {"axial", Axial},
     {"persistent_memory",
@@ -189,6 +214,28 @@ TEST(Patterns, RefuseWhatCannotBe) {
                         {Place::kCross, R"({"block": 4})", {"no cross-attention"}}});
   refused("image_local_1d", {{Place::kEncoder, R"({"query_block": 4, "memory_block": 4})", {"decoders only"}},
                              {Place::kDecoder, R"({"query_block": 4})", {"memory_block is missing"}}});
+  refused("image_local_2d",
+          {{Place::kDecoder, R"({"query_block": [4, 8], "memory": [2, 3]})", {"height and width"}},
+           {Place::kDecoder,
+            R"({"query_block": [4, 8], "memory": [2, 3], "height": 9, "width": 0})",
+            {"width", "0", "below 1"}},
+           {Place::kDecoder,
+            R"({"query_block": [4, 8], "memory": [2, 3], "height": 900000, "width": 9000})",
+            {"900000 x 9000"}},
+           {Place::kEncoder,
+            R"({"query_block": [4, 8], "memory": [2, 3], "height": 9, "width": 9})",
+            {"decoders only"}},
+           {Place::kCross,
+            R"({"query_block": [4, 8], "memory": [2, 3], "height": 9, "width": 9})",
+            {"decoders only"}},
+           {Place::kDecoder, R"({"memory": [2, 3], "height": 9, "width": 9})", {"query_block is missing"}},
+           {Place::kDecoder, R"({"query_block": [2, 3], "height": 9, "width": 9})", {"memory is missing"}},
+           {Place::kDecoder,
+            R"({"query_block": [4, 0], "memory": [2, 3], "height": 9, "width": 9})",
+            {"query_block", "0", "from 1"}},
+           {Place::kDecoder,
+            R"({"query_block": [4, 4], "memory": [2], "height": 9, "width": 9})",
+            {"memory", "[2]", "2 whole numbers"}}});
   refused("sparse_fixed",
           {{Place::kEncoder, R"({"stride": 4, "summary": 1})", {"decoders only"}},
            {Place::kDecoder, R"({"stride": 4, "summary": 5})", {"summary", "5", "above 4"}},

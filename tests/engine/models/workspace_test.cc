@@ -78,6 +78,13 @@ TEST(Workspace, IsWhatIsDeclared) {
     }
   }
   ExpectAsDeclared(SmallConfig("decoder", "lm"), Precision::kF32);
+  ExpectAsDeclared(SmallConfig("decoder", "lm",
+                               {{"type", "image_local_2d"},
+                                {"height", 30},
+                                {"width", 11},
+                                {"query_block", {4, 6}},
+                                {"memory", {2, 3}}}),
+                   Precision::kBf16);
   ExpectAsDeclared(SmallConfig("encoder-decoder", "lm"), Precision::kF32);
   ExpectAsDeclared(SmallConfig("encoder-decoder", "lm", {{"type", "linear"}}), Precision::kBf16);
 }
