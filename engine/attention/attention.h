@@ -10,7 +10,8 @@
 // sequence: results are the same bits on any number of threads.
 //
 // All that is row-wise (projections) is not done here: a variant names its products, the layer computes them
-// for all rows of the batch at once, and a run gets their results.
+// for all rows of the batch at once, and a run gets their results. It gets the layer's input too, and what it
+// makes of that its tasks may norm and multiply as the layer does.
 #ifndef HEED_ENGINE_ATTENTION_ATTENTION_H_
 #define HEED_ENGINE_ATTENTION_ATTENTION_H_
 
@@ -80,6 +81,18 @@ struct Product {
   RowsApart apart{};  // not of the source's rows
 };
 
+// What the layer makes of its input, for rows that are not at hand: a run has kept them, or made them of
+// inputs (a compressed memory). They have no position, so that RowsApart is not asked. Const and thread-safe.
+class LayerInput {
+ public:
+  virtual ~LayerInput() = default;
+  // What products read of such rows, in the activation type: their norm if the layer's comes first, else
+  // they themselves.
+  virtual void Normalize(Matrix<const float> input, const Rows& normed) const = 0;
+  // The products of the input, side by side in the order of Attention::products.
+  virtual const PackedWeights& products() const = 0;
+};
+
 // The next rows of one sequence.
 struct AttentionRows {
   int64_t first = 0;         // position of the first row in its sequence
@@ -89,7 +102,9 @@ struct AttentionRows {
   // width[p]).
   const Rows* products =
       nullptr;  // [number of products], each [count or source_count, its width]; activation type
-  Rows out;     // [count, Attention::out_width()], activation type: before the output projection
+  Matrix<const float> input;          // [count, hidden_size]: what the layer was given, before any norm
+  const LayerInput* layer = nullptr;  // what it makes of that
+  Rows out;  // [count, Attention::out_width()], activation type: before the output projection
 };
 
 // Work that may be shared among threads: tasks that run at the same time and in any order.

@@ -69,6 +69,11 @@ Rows Residual::Open(RowBlock& block) const {
   return input;
 }
 
+void Residual::Normalize(Matrix<const float> x, const Rows& y) const {
+  if (placement_ == NormPlacement::kPre) return norm_.Apply(x, y);
+  Convert({DType::kF32, const_cast<float*>(x.data), x.rows, x.cols, x.stride}, y);
+}
+
 void Residual::Close(RowBlock& block, absl::FunctionRef<void(const Epilogue&)> f) const {
   Rows x{DType::kF32, block.x.data, block.x.rows, block.x.cols, block.x.stride};
   if (placement_ != NormPlacement::kResPost) {

@@ -26,6 +26,7 @@ class Residual {
 
   // What the sublayer reads: norm(x) with kPre, else x; in the activation type.
   Rows Open(RowBlock& block) const;
+  void Normalize(Matrix<const float> x, const Rows& y) const;  // the same for any rows
   // f writes the sublayer's result through the epilogue's out and add (a product's last step).
   void Close(RowBlock& block, absl::FunctionRef<void(const Epilogue&)> f) const;
 
@@ -36,7 +37,7 @@ class Residual {
 
 // An attention with its products, its output projection and its residual. Const and thread-safe. If products
 // are of the source, it is cross-attention.
-class AttentionSublayer {
+class AttentionSublayer : public LayerInput {
  public:
   // Tensors: norm_scope/{weight,bias}; scope/{o and the variant's own}.
   static absl::StatusOr<AttentionSublayer> Load(std::unique_ptr<Attention> attention,
@@ -51,6 +52,11 @@ class AttentionSublayer {
   void OpenSource(RowBlock& source, const Rows& products) const;
   // After it: o(attended) into the residual stream. attended [rows, attention().out_width()].
   void Close(RowBlock& block, const Rows& attended) const;
+
+  void Normalize(Matrix<const float> input, const Rows& normed) const override {
+    residual_.Normalize(input, normed);
+  }
+  const PackedWeights& products() const override { return products_; }
 
   const Attention& attention() const { return *attention_; }
   bool cross() const { return source_products_.out() > 0; }

@@ -221,6 +221,8 @@ AttentionRows StackPass::RowsOf(const Share& share, bool source) const {
   rows.first = share.first;
   rows.count = source ? 0 : share.count;
   rows.source_count = source ? source_->shares_[share.source].count : sublayer().cross() ? 0 : share.count;
+  rows.input = x().Rows(share.row, rows.count);
+  rows.layer = &sublayer();
   rows.out =
       workspace_->attended.rows().Slice(share.row, rows.count).Cols(0, sublayer().attention().out_width());
   return rows;

@@ -159,4 +159,30 @@ void Gemm(Team& team, const GemmInput& x, const PackedWeights& w, const Epilogue
   if (x.rows.rows > 0) Product(x, w, epilogue, scratch).Compute(team.Share(GemmAccess{w}.panels()));
 }
 
+namespace {
+
+// From one int8 row to the next, not a multiple of 2 KiB.
+int64_t QuantizedPitch(int64_t in) { return RoundUp(in, 64) + (in % 2048 > 1984 || in % 2048 == 0 ? 64 : 0); }
+
+}  // namespace
+
+void GemmOfActivations(Team& team, const Rows& x, const PackedWeights& w, const Epilogue& epilogue,
+                       Scratch& scratch) {
+  const ScratchFrame frame(scratch);
+  if (w.precision() != Precision::kInt8) return Gemm(team, {x}, w, epilogue, scratch);
+  const int64_t pitch = QuantizedPitch(x.cols), rows = RoundRows(static_cast<int>(x.rows));
+  const Rows quantized{DType::kU8, scratch.Take<uint8_t>(rows * pitch), x.rows, x.cols, pitch};
+  float* scales = scratch.Take<float>(rows);
+  Team alone;
+  Quantize(alone, x, quantized, scales);
+  Gemm(team, {quantized, scales}, w, epilogue, scratch);
+}
+
+int64_t GemmOfActivationsScratchBytes(Precision precision, int64_t rows, int64_t in) {
+  if (precision != Precision::kInt8) return GemmScratchBytes();
+  rows = RoundRows(static_cast<int>(rows));
+  return GemmScratchBytes() + Scratch::Piece(rows * QuantizedPitch(in)) +
+         Scratch::Piece(rows * SizeOf(DType::kF32));
+}
+
 }  // namespace heed

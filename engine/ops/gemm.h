@@ -96,6 +96,12 @@ void Gemm(Team& team, const GemmInput& x, const PackedWeights& w, const Epilogue
 // Closed form: the most scratch that a member takes, in a product of any shape.
 int64_t GemmScratchBytes();
 
+// The same for rows of the activation type, whatever the precision: each member makes what the product reads
+// of all rows for itself. For few rows, or one member.
+void GemmOfActivations(Team& team, const Rows& x, const PackedWeights& w, const Epilogue& epilogue,
+                       Scratch& scratch);
+int64_t GemmOfActivationsScratchBytes(Precision precision, int64_t rows, int64_t in);
+
 // f32 or bf16 rows to int8 with a scale for each row (largest magnitude / 127), the form a product in kInt8
 // reads. The members share the rows. `to` is kU8; its columns up to the next multiple of 64 are written too
 // (its stride has room for them). `scales` [rows]; a row that holds a NaN or an infinity gets NaN, and so do

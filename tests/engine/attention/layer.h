@@ -10,12 +10,13 @@
 #include <vector>
 
 #include "absl/log/check.h"
+#include "engine/ops/rows.h"
 #include "tests/engine/attention/examples.h"
 #include "tests/engine/attention/random_rows.h"
 
 namespace heed {
 
-class Layer {
+class Layer : public LayerInput {
  public:
   Layer(const AttentionExample& example, Precision precision) : example_(example), precision_(precision) {
     std::mt19937 random(7);
@@ -47,7 +48,19 @@ class Layer {
     CHECK(attention.ok()) << attention.status();
     CHECK(scope.AllUsed().ok()) << scope.AllUsed();
     attention_ = *std::move(attention);
+    std::vector<PackedWeights::Part> parts;
+    for (const Product& product : attention_->products()) {
+      if (!product.of_source) parts.push_back({product.weight, product.bias});
+    }
+    if (!parts.empty()) packed_ = PackedWeights::Pack(parts, precision);
   }
+
+  // A norm of its own, before the products.
+  void Normalize(Matrix<const float> input, const Rows& normed) const override {
+    const std::vector<float> weight(input.cols, 0.7f);
+    RmsNorm(input, weight.data(), 1e-5f, normed);
+  }
+  const PackedWeights& products() const override { return packed_; }
 
   absl::StatusOr<std::unique_ptr<Attention>> New(const Json& options, const WeightScope& scope) const {
     return New(options, scope, example_.place);
@@ -83,9 +96,11 @@ class Layer {
   std::unique_ptr<Weights> weights_;
   Json options_;
   std::unique_ptr<Attention> attention_;
+  PackedWeights packed_;
 };
 
-// Rows of one sequence, as the layer's products give them, and what the attention makes of them.
+// Rows of one sequence, as the layer's products give them, and what the attention makes of them. The layer's
+// input is random rows too, and what stands in the one is independent of the other.
 class Passage {
  public:
   // The source of cross-attention has half the rows.
@@ -93,6 +108,7 @@ class Passage {
       : layer_(layer),
         n_(n),
         source_(layer.cross() ? (n + 1) / 2 : n),
+        input_(OwnedRows::Random(DType::kF32, n, layer.example().width, seed - 1)),
         out_(layer.type(), n, layer.attention().out_width()) {
     for (const Product& product : layer.attention().products()) {
       const int64_t rows = product.of_source ? source_ : n;
@@ -122,6 +138,8 @@ class Passage {
   bool scratch_grew() const { return scratch_grew_; }  // beyond what the attention has declared
   int64_t n() const { return n_; }
   int64_t source() const { return source_; }  // rows that become keys
+  OwnedRows& input() { return input_; }
+  const OwnedRows& input() const { return input_; }
   OwnedRows& product(int p) { return products_[p]; }
   const OwnedRows& product(int p) const { return products_[p]; }
   const OwnedRows& out() const { return out_; }
@@ -132,6 +150,8 @@ class Passage {
     rows.first = begin;
     rows.count = end - begin;
     rows.source_count = !layer_.cross() ? rows.count : begin == 0 ? source_ : 0;
+    rows.input = input_.rows().As<const float>().Rows(begin, rows.count);
+    rows.layer = &layer_;
     rows.out = out_.rows().Slice(begin, rows.count);
     return rows;
   }
@@ -154,6 +174,7 @@ class Passage {
 
   const Layer& layer_;
   int64_t n_, source_;
+  OwnedRows input_;
   std::vector<OwnedRows> products_;
   OwnedRows out_;
   bool scratch_grew_ = false;

@@ -248,6 +248,35 @@ void ExpectSameBitsInAnyCompany(int64_t kIn, int64_t kOut) {
   }
 }
 
+TEST(Gemm, OfActivationsIsTheProductOfWhatItReads) {
+  constexpr int64_t kRows = 11, kIn = 136, kOut = 150;
+  const Layer layer(kOut, kIn, 3);
+  for (Precision precision : {Precision::kF32, Precision::kBf16, Precision::kInt8}) {
+    const PackedWeights w = PackedWeights::Pack({layer.part()}, Supported(precision));
+    Input x(kRows, kIn, 4);
+    const PackedWeights bf16 = PackedWeights::Pack({layer.part()}, Supported(Precision::kBf16));
+    const bool wide = ActivationType(w.precision()) == DType::kF32;
+    const Rows rows = x.For(wide ? PackedWeights::Pack({layer.part()}, Precision::kF32) : bf16).rows;
+    std::vector<uint8_t> bytes((kRows + 8) * 192);
+    std::vector<float> scales(kRows), expected(kRows * kOut), out(kRows * kOut);
+    GemmInput input{rows};
+    Team alone;
+    if (w.precision() == Precision::kInt8) {
+      input = {{DType::kU8, bytes.data(), kRows, kIn, 192}, scales.data()};
+      Quantize(alone, rows, input.rows, scales.data());
+    }
+    Scratch scratch, declared;
+    Gemm(alone, input, w, {{DType::kF32, expected.data(), kRows, kOut, kOut}}, scratch);
+    declared.Reserve(GemmOfActivationsScratchBytes(w.precision(), kRows, kIn));
+    const size_t reserved = declared.bytes();
+    Team members[] = {Team(0, 2, nullptr), Team(1, 2, nullptr)};
+    for (Team& member : members)
+      GemmOfActivations(member, rows, w, {{DType::kF32, out.data(), kRows, kOut, kOut}}, declared);
+    EXPECT_EQ(out, expected) << Name(precision);
+    EXPECT_EQ(declared.bytes(), reserved) << Name(precision);
+  }
+}
+
 TEST(Gemm, ARowHasTheSameBitsInAnyCompanyOnAnyTeam) {
   ExpectSameBitsInAnyCompany(72, 136);
   ExpectSameBitsInAnyCompany(768, 64);
