@@ -25,6 +25,7 @@ AGREED = ("native/plain-*", "native/softmax-*", "native/large-plain-*", "native/
           "native/linear-*", "native/large-linear-*", "native/seq2seq-*",
           "native/sliding-window-*", "native/large-sliding-window-*", "native/relative-memory-*",
           "native/large-relative-memory-*", "native/lsh-*", "native/routing-*",
+          "native/large-relative-memory-*", "native/compressive-*", "native/lsh-*",
           "native/synthesizer-*", "native/large-synthesizer-*", "native/moe-*", "native/pkm-*",
           "native/blockwise-*", "native/image-local-1d-*", "native/image-local-2d-*", "native/sparse-fixed-*",
           "native/axial-encoder", "native/axial-causal-decoder", "native/persistent-*", "native/performer-*", "native/large-performer-*",

@@ -10,8 +10,8 @@
 // sequence: results are the same bits on any number of threads.
 //
 // All that is row-wise (projections) is not done here: a variant names its products, the layer computes them
-// for all rows of the batch at once, and a run gets their results. It gets the layer's input too, and what it
-// makes of that its tasks may norm and multiply as the layer does.
+// for all rows of the batch at once, and a run gets their results. It gets the layer's input too; rows that
+// it keeps or makes of inputs its tasks norm and multiply as the layer does.
 #ifndef HEED_ENGINE_ATTENTION_ATTENTION_H_
 #define HEED_ENGINE_ATTENTION_ATTENTION_H_
 
@@ -81,13 +81,14 @@ struct Product {
   RowsApart apart{};  // not of the source's rows
 };
 
-// What the layer makes of its input, for rows that are not at hand: a run has kept them, or made them of
-// inputs (a compressed memory). They have no position, so that RowsApart is not asked. Const and thread-safe.
+// What a layer makes of its input, for rows that are not at hand: a run has kept them, or made them of inputs
+// (a compressed memory). They get the bits that they would have at hand. They have no position, so that
+// RowsApart is not asked. Const and thread-safe.
 class LayerInput {
  public:
   virtual ~LayerInput() = default;
-  // What products read of such rows, in the activation type: their norm if the layer's comes first, else
-  // they themselves.
+  // What products read of such rows, in the activation type: their norm if the layer's comes first, else they
+  // themselves. Then GemmOfActivations.
   virtual void Normalize(Matrix<const float> input, const Rows& normed) const = 0;
   // The products of the input, side by side in the order of Attention::products.
   virtual const PackedWeights& products() const = 0;
@@ -98,12 +99,12 @@ struct AttentionRows {
   int64_t first = 0;         // position of the first row in its sequence
   int64_t count = 0;         // rows that attend; 0 when only a source is taken in, as models do it
   int64_t source_count = 0;  // rows that become keys and values: == count in self-attention
-  // Results of the products, side by side, in the order of Attention::products: product p is Cols(offset[p],
-  // width[p]).
-  const Rows* products =
-      nullptr;  // [number of products], each [count or source_count, its width]; activation type
-  Matrix<const float> input;          // [count, hidden_size]: what the layer was given, before any norm
-  const LayerInput* layer = nullptr;  // what it makes of that
+  // Results of the products in the order of Attention::products, each [count or source_count, its width];
+  // activation type.
+  const Rows* products = nullptr;
+  // [count, hidden_size]: the layer's input before its norm. Nothing is copied: it is the residual stream.
+  Matrix<const float> input;
+  const LayerInput* layer = nullptr;  // what is made of such rows
   Rows out;  // [count, Attention::out_width()], activation type: before the output projection
 };
 

@@ -17,10 +17,10 @@
 #include <utility>
 #include <vector>
 
+#include "engine/attention/compression.h"
 #include "engine/attention/pattern_attention.h"
 #include "engine/base/round.h"
 #include "engine/base/status.h"
-#include "engine/ops/gemm.h"
 #include "engine/ops/rows.h"
 
 namespace heed {
@@ -54,20 +54,11 @@ class SlotPattern : public Pattern {
   bool causal_;
 };
 
-enum class Compression { kConv, kMean, kMax };
 enum Side { kKeys, kValues };
 
-// What a slot's number becomes with the next row's; what is no number stays none.
-float Folded(Compression compression, float so_far, float next) {
-  if (compression == Compression::kMean) return so_far + next;
-  return so_far >= next || std::isnan(so_far) ? so_far : next;
-}
-
 struct Compressor {
-  Compression compression = Compression::kConv;
-  int64_t stride = 1;
-  std::array<std::vector<float>, 2> null{};             // by side
-  std::array<std::vector<PackedWeights>, 2> weights{};  // by side: [head][tap]
+  std::vector<Compression> sides;            // by side
+  std::array<std::vector<float>, 2> null{};  // by side
 };
 
 class CompressedAttention : public PatternAttention {
@@ -83,28 +74,20 @@ class CompressedAttention : public PatternAttention {
   }
   int64_t ScratchBytes() const override;
 
-  // Of one head's row: its part of the products with W_t, or as many additions as there are numbers.
-  double RowCost() const;
+  // Of one head's row, both sides.
+  double RowCost() const { return 2 * compression(kKeys).RowCost(); }
   // Slots of a task: a page's, or fewer, so that the task is not long.
   int64_t TaskSlots() const;
   // Of an open slot: [side][width], f32. An encoder leaves none.
   int64_t OpenBytes() const { return causal_ ? 2 * width_ * SizeOf(DType::kF32) : 0; }
 
-  // Folds rows [slots, width], those of tap `tap`, into a head's slots. Tap 0 begins them.
-  void Fold(Side side, int head, int64_t tap, const Rows& rows, const Matrix<float>& slots,
-            Scratch& scratch) const;
-  // Of slots from `first` on, all taps folded, in a sequence of so many tokens.
-  void Finish(int64_t first, int64_t tokens, const Matrix<float>& slots) const;
+  const Compression& compression(Side side) const { return compressor_.sides[side]; }
   Rows Null(Side side, int head) const;
-  int64_t stride() const { return compressor_.stride; }
+  int64_t stride() const { return compression(kKeys).stride(); }
   bool causal() const { return causal_; }
   int64_t width() const { return width_; }
 
  private:
-  int64_t Pitch() const { return width_ + static_cast<int64_t>(kAlignment) / SizeOf(core().type()); }
-  void Convolve(const PackedWeights& weights, const Rows& rows, const Epilogue& epilogue,
-                Scratch& scratch) const;
-
   Compressor compressor_;
   int64_t width_;
   bool causal_;
@@ -154,17 +137,12 @@ CompressedAttention::CompressedAttention(const AttentionSetting& setting, Patter
     Convert({DType::kF32, null.data(), 1, width_, width_},
             {core().type(), null_[side].as<void>(), 1, width_, width_});
     constant_bytes_ += static_cast<int64_t>(null_[side].size());
-    for (const PackedWeights& weights : compressor_.weights[side]) constant_bytes_ += weights.bytes();
+    constant_bytes_ += compression(side).bytes();
   }
 }
 
 std::unique_ptr<AttentionRun> CompressedAttention::Start() const {
   return std::make_unique<CompressedRun>(*this);
-}
-
-double CompressedAttention::RowCost() const {
-  const double numbers = 2 * static_cast<double>(core().head_dim());
-  return compressor_.compression == Compression::kConv ? numbers * static_cast<double>(width_) : numbers;
 }
 
 int64_t CompressedAttention::TaskSlots() const {
@@ -175,52 +153,14 @@ int64_t CompressedAttention::TaskSlots() const {
 
 int64_t CompressedAttention::ScratchBytes() const {
   const int64_t dim = core().head_dim(), type = SizeOf(core().type()), f32 = SizeOf(DType::kF32);
-  const int64_t folded = std::max(Scratch::Piece(kPage * Pitch() * type) + GemmScratchBytes(),
-                                  Scratch::Piece(kPage * dim * f32));
   const int64_t slots = Scratch::Piece(kPage * dim * f32) + Scratch::Piece(kPage * dim * type);
-  return std::max(2 * slots + folded, PatternAttention::ScratchBytes());
+  return std::max(2 * slots + compression(kKeys).ScratchBytes(kPage), PatternAttention::ScratchBytes());
 }
 
 Rows CompressedAttention::Null(Side side, int head) const {
   const int64_t dim = core().head_dim();
   return Rows{core().type(), const_cast<void*>(null_[side].as<void>()), 1, width_, width_}.Cols(head * dim,
                                                                                                 dim);
-}
-
-void CompressedAttention::Fold(Side side, int head, int64_t tap, const Rows& rows, const Matrix<float>& slots,
-                               Scratch& scratch) const {
-  const ScratchFrame frame(scratch);
-  const int64_t dim = core().head_dim();
-  if (compressor_.compression == Compression::kConv) {
-    const Epilogue sums{.out = {DType::kF32, slots.data, slots.rows, dim, dim}, .add = tap > 0};
-    return Convolve(compressor_.weights[side][head * stride() + tap], rows, sums, scratch);
-  }
-  const Rows numbers{DType::kF32, scratch.Take<float>(rows.rows * dim), rows.rows, dim, dim};
-  Convert(rows.Cols(head * dim, dim), numbers);
-  for (int64_t i = 0; i < rows.rows; ++i) {
-    const float* from = numbers.As<float>().row(i);
-    float* to = slots.row(i);
-    for (int64_t c = 0; c < dim; ++c)
-      to[c] = tap == 0 ? from[c] : Folded(compressor_.compression, to[c], from[c]);
-  }
-}
-
-// The rows lie a stride of the sequence apart, too far for a product.
-void CompressedAttention::Convolve(const PackedWeights& weights, const Rows& rows, const Epilogue& epilogue,
-                                   Scratch& scratch) const {
-  const DType type = core().type();
-  const Rows together{type, scratch.Take<char>(kPage * Pitch() * SizeOf(type)), rows.rows, width_, Pitch()};
-  Convert(rows, together);
-  Team alone;
-  Gemm(alone, {together}, weights, epilogue, scratch);
-}
-
-void CompressedAttention::Finish(int64_t first, int64_t tokens, const Matrix<float>& slots) const {
-  if (compressor_.compression != Compression::kMean) return;
-  for (int64_t i = 0; i < slots.rows; ++i) {
-    const int64_t rows = std::min(stride(), tokens - (first + i) * stride());
-    Scale(1 / static_cast<float>(rows), slots.Rows(i, 1));
-  }
 }
 
 // ------------------------------------------------------------------------------------ one sequence
@@ -264,23 +204,13 @@ Rows CompressedRun::Compress(const AttentionRows& rows, Side side, int head, Ran
   const int64_t stride = a.stride(), dim = a.core().head_dim(), begin = from(), end = tokens();
   const Matrix<float> sums{scratch.Take<float>(slots.size() * dim), slots.size(), dim, dim};
   if (slots.begin * stride < begin) std::copy_n(Open(opened_, side, head), dim, sums.data);
-  const Rows& all = rows.products[1 + side];
-  // Of one slot, only the taps that have come.
-  const Range taps = slots.size() > 1 ? Range{0, stride}
-                                      : Range{std::max<int64_t>(0, begin - slots.begin * stride),
-                                              std::min(stride, end - slots.begin * stride)};
-  for (int64_t tap = taps.begin; tap < taps.end; ++tap) {
-    const int64_t first = std::max(slots.begin, Quotient(begin - tap, stride)),
-                  last = std::min(slots.end, Quotient(end - tap, stride));
-    if (first >= last) continue;
-    const Rows of_tap{all.dtype, all.at(first * stride + tap - begin), last - first, all.cols,
-                      all.stride * stride};
-    a.Fold(side, head, tap, of_tap, sums.Rows(first - slots.begin, last - first), scratch);
-  }
+  const int64_t first = std::max(begin, slots.begin * stride), last = std::min(end, slots.end * stride);
+  a.compression(side).Fold(head, first, rows.products[1 + side].Slice(first - begin, last - first), sums,
+                           scratch);
   const int64_t made = a.causal() ? std::min(slots.end, end / stride) - slots.begin : slots.size();
   if (made < slots.size()) std::copy_n(sums.row(made), dim, Open(open_, side, head));
   const Matrix<float> whole = sums.Rows(0, made);
-  a.Finish(slots.begin, end, whole);
+  a.compression(side).Finish(slots.begin, end, whole);
   const DType type = a.core().type();
   const Rows typed{type, scratch.Take<char>(made * dim * SizeOf(type)), made, dim, dim};
   Convert({DType::kF32, whole.data, made, dim, dim}, typed);
@@ -297,37 +227,17 @@ void CompressedRun::Archive(StateArchive& archive) {
 
 // ----------------------------------------------------------------------------------------- loading
 
-// [out, in, tap], packed by head and tap; the bias goes with tap 0, which comes first.
-std::vector<PackedWeights> Pack(const Tensor& weight, const Tensor& bias, int heads, int64_t stride,
-                                DType type) {
-  const int64_t width = weight.dim(0), dim = width / heads;
-  std::vector<float> numbers(dim * width * stride), of_tap(dim * width), biases(dim);
-  std::vector<PackedWeights> packed;
-  for (int head = 0; head < heads; ++head) {
-    ToFloats(weight, head * std::ssize(numbers), std::ssize(numbers), numbers.data());
-    ToFloats(bias, head * dim, dim, biases.data());
-    for (int64_t tap = 0; tap < stride; ++tap) {
-      for (int64_t i = 0; i < dim * width; ++i) of_tap[i] = numbers[i * stride + tap];
-      const Tensor own = tap == 0 ? Tensor{DType::kF32, {dim}, biases.data()} : Tensor{DType::kF32, {dim}};
-      packed.push_back(PackedWeights::Pack({{{DType::kF32, {dim, width}, of_tap.data()}, own}},
-                                           type == DType::kBf16 ? Precision::kBf16 : Precision::kF32));
-    }
-  }
-  return packed;
-}
-
-absl::StatusOr<Compressor> LoadCompressor(const AttentionSetting& setting, Compression compression,
+absl::StatusOr<Compressor> LoadCompressor(const AttentionSetting& setting, Compression::Kind kind,
                                           int64_t stride, const WeightScope& scope) {
-  Compressor compressor{.compression = compression, .stride = stride};
-  const int64_t width = setting.width;
+  Compressor compressor;
   for (Side side : {kKeys, kValues}) {
-    ASSIGN_OR_RETURN(compressor.null[side], scope.Floats(side == kKeys ? "null_k" : "null_v", {width}));
-    if (compression != Compression::kConv) continue;
     const WeightScope convolution = scope / (side == kKeys ? "compress_k" : "compress_v");
-    ASSIGN_OR_RETURN(const Tensor weight, convolution.Get("weight", {width, width, stride}));
-    ASSIGN_OR_RETURN(const Tensor bias, convolution.Get("bias", {width}));
-    compressor.weights[side] =
-        Pack(weight, bias, setting.num_heads, stride, ActivationType(setting.precision));
+    ASSIGN_OR_RETURN(compressor.null[side],
+                     scope.Floats(side == kKeys ? "null_k" : "null_v", {setting.width}));
+    ASSIGN_OR_RETURN(Compression compression, Compression::Load(setting, kind, stride, convolution));
+    if (kind == Compression::Kind::kConv)
+      RETURN_IF_ERROR(convolution.Get("bias", {setting.width}).status());  // the published layer has it
+    compressor.sides.push_back(std::move(compression));
   }
   return compressor;
 }
@@ -341,16 +251,13 @@ absl::StatusOr<std::unique_ptr<Attention>> NewMemoryCompressedAttention(const At
   options.heads = options.key_value_heads = setting.num_heads;
   options.head_dim = HeadDim(setting, fields);
   const int64_t stride = fields.RequiredInt("stride", 1, kMostSpan);
-  const std::string name = fields.Choice("compression", {"conv", "mean", "max"});
+  const Compression::Kind kind = Compression::ReadKind(fields);
   if (setting.cross) fields.Fail("slots are of the sequence's own past: this is no cross-attention");
   RETURN_IF_ERROR(fields.Finish());
   options.scale = 1 / std::sqrt(static_cast<double>(options.head_dim));
   options.patterns = {std::make_shared<SlotPattern>(stride, setting.causal)};
   ASSIGN_OR_RETURN(std::vector<Product> products, LoadQueriesKeysValues(setting, options, scope));
-  const Compression compression = name == "conv"   ? Compression::kConv
-                                  : name == "mean" ? Compression::kMean
-                                                   : Compression::kMax;
-  ASSIGN_OR_RETURN(Compressor compressor, LoadCompressor(setting, compression, stride, scope));
+  ASSIGN_OR_RETURN(Compressor compressor, LoadCompressor(setting, kind, stride, scope));
   return std::make_unique<CompressedAttention>(setting, std::move(options), std::move(products),
                                                std::move(compressor));
 }

@@ -465,7 +465,9 @@ Range PatternRun::TakenCut(int64_t cut) const {
 }
 
 void PatternRun::TakeCut(const AttentionRows& rows, int head, int64_t cut, int, Scratch& scratch) {
-  for (int set = 0; set < std::ssize(heads_[head]); ++set) TakeSet(rows, head, set, cut, scratch);
+  for (int set = 0; set < std::ssize(heads_[head]); ++set) {
+    if (!attention_->pattern(head).sets()[set].made) TakeSet(rows, head, set, cut, scratch);
+  }
 }
 
 // No two cuts write the same page: a track of all positions is cut at whole pages, others are one cut's.

@@ -29,6 +29,7 @@ struct TrackSet {
   bool apart = false;               // each residue modulo `period` in a track of its own
   int64_t last_place = kUnlimited;  // rotation and bias see a row no farther than here
   int64_t ahead = 0;  // places before the first position's: learned, taken in by a run of its own
+  bool made = false;  // what it holds is made of the rows, and written by a run of its own
 
   int64_t tracks() const { return apart ? period : 1; }
   // Of a track: how many of the first `positions` it holds, what is ahead included. The place of a position

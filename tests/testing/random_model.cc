@@ -103,7 +103,7 @@ class Maker {
       for (const char* part : {".q_global", ".k_global", ".v_global"})
         Product(name + part, width_, width_, biases_);
     }
-    if (options["type"] == "relative_memory") {
+    if (options["type"] == "relative_memory" || options["type"] == "compressive") {
       Product(name + ".r", width_, width_, false);
       for (const char* part : {".pos_bias_u", ".pos_bias_v"}) Add(name + part, {heads, head_dim}, 0.3);
     }
@@ -118,6 +118,12 @@ class Maker {
       AddIntegers(name + ".random_blocks", {heads, blocks - 2, options["num_random_blocks"]}, blocks);
     }
     if (options["type"] == "memory_compressed") Slots(name, options);
+    if (options["type"] == "compressive" && options.value("compression", "conv") == "conv") {
+      const int64_t rate = options["rate"];
+      Add(name + ".compress.weight", {width_, width_, rate},
+          1.0 / std::sqrt(static_cast<double>(width_ * rate)));
+      Add(name + ".compress.bias", {width_}, 0.1);
+    }
     if (options["type"] == "linformer") Linformer(name, options, heads);
     if (options["type"] == "synthesizer") Synthesizer(name, options, heads, head_dim);
     if (options.contains("shaw")) {

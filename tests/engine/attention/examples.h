@@ -67,6 +67,14 @@ inline std::map<std::string, std::vector<int64_t>> WithRelativePositions(int64_t
   return tensors;
 }
 
+// The same, with a convolution of so many taps unless there are none.
+inline std::map<std::string, std::vector<int64_t>> WithCompressedMemory(int64_t width, int64_t heads,
+                                                                        int64_t taps = 0) {
+  auto tensors = WithRelativePositions(width, heads);
+  if (taps > 0) tensors["compress.weight"] = {width, width, taps};
+  return tensors;
+}
+
 // Queries that are keys too, with rotations for the hashes.
 inline std::map<std::string, std::vector<int64_t>> WithRotations(int64_t width, int64_t heads, int64_t hashes,
                                                                  int64_t directions) {
@@ -151,6 +159,8 @@ inline std::vector<AttentionExample> AttentionExamples() {
   const auto plain = QueryKeyValue(32, 32, 32), grouped = QueryKeyValue(32, 32, 16),
              single = QueryKeyValue(32, 32, 8);
   auto wide = QueryKeyValue(48, 5 * 40, 40), biased = plain;
+  auto convolved = WithCompressedMemory(32, 4, 4);
+  convolved["compress.bias"] = {32};
   wide["relative_bias"] = {32, 5};
   biased["relative_bias"] = {8, 4};
   const auto mixture = Synthesizer(16, {{"q.weight", {16, 16}},
@@ -218,6 +228,16 @@ inline std::vector<AttentionExample> AttentionExamples() {
       {"relative_memory", R"({"memory": 140})", Place::kDecoder, 32, 4, WithRelativePositions(32, 4)},
       {"relative_memory", R"({"memory": 17, "clamp_length": 9})", Place::kDecoder, 36, 3,
        WithRelativePositions(36, 3)},
+      {"compressive", R"({"segment": 24, "memory": 48, "compressed_memory": 20, "rate": 4})", Place::kDecoder,
+       32, 4, convolved},
+      {"compressive",
+       R"({"segment": 70, "memory": 140, "compressed_memory": 9, "rate": 7, "compression": "mean", "clamp_length": 100})",
+       Place::kDecoder, 36, 3, WithCompressedMemory(36, 3)},
+      {"compressive",
+       R"({"segment": 5, "memory": 10, "compressed_memory": 140, "rate": 5, "compression": "max"})",
+       Place::kDecoder, 32, 4, WithCompressedMemory(32, 4)},
+      {"compressive", R"({"segment": 150, "memory": 0, "compressed_memory": 300, "rate": 2})",
+       Place::kDecoder, 32, 4, WithCompressedMemory(32, 4, 2)},
       {"lsh", R"({"chunk_length": 16, "num_hashes": 2, "num_buckets": 8, "strict_causal": true})",
        Place::kDecoder, 32, 4, WithRotations(32, 4, 2, 4)},
       {"lsh", R"({"chunk_length": 20, "num_hashes": 3, "num_buckets": [4, 2], "chunks_before": 2})",

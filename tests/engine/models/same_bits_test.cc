@@ -46,6 +46,8 @@ std::vector<Setting> Settings() {
       {"relative", {{"type", "relative_memory"}, {"memory", 60}, {"clamp_length", 40}}},
       {"slots", {{"type", "memory_compressed"}, {"stride", 3}}},
       {"mean_slots", {{"type", "memory_compressed"}, {"stride", 5}, {"compression", "mean"}}},
+      {"compressive",
+       {{"type", "compressive"}, {"segment", 12}, {"memory", 24}, {"compressed_memory", 15}, {"rate", 3}}},
       {"lsh", {{"type", "lsh"}, {"chunk_length", 12}, {"num_hashes", 2}, {"num_buckets", 6}}},
       {"strict_lsh",
        {{"type", "lsh"},

@@ -77,6 +77,16 @@ TEST(Workspace, IsWhatIsDeclared) {
       ExpectAsDeclared(config, precision);
     }
   }
+  for (Precision precision : {Precision::kF32, Precision::kBf16, Precision::kInt8}) {
+    ExpectAsDeclared(SmallConfig("decoder", "lm",
+                                 {{"type", "compressive"},
+                                  {"segment", 16},
+                                  {"memory", 32},
+                                  {"compressed_memory", 20},
+                                  {"rate", 2},
+                                  {"clamp_length", 30}}),
+                     precision);
+  }
   ExpectAsDeclared(SmallConfig("decoder", "lm"), Precision::kF32);
   ExpectAsDeclared(SmallConfig("decoder", "lm",
                                {{"type", "image_local_2d"},
