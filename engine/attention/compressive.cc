@@ -7,9 +7,12 @@
 //   ((q + u) . k + (q + v) . (Wr R_t)) / sqrt(head_dim)
 // Options: segment; memory, a multiple of it; compressed_memory; rate, which divides it; clamp_length (none);
 //   compression: "conv", or "mean" or "max", number by number.
-// Tensors: q, k, v, r; pos_bias_u, pos_bias_v [heads, head_dim]; with "conv" compress, .weight [out, in,
-// rate]
-//   and, where present, .bias.
+// Tensors: q, k, v, r; pos_bias_u, pos_bias_v [heads, head_dim]; with "conv" compress.weight [out, in, rate]
+//   and, where present, compress.bias.
+//
+// For texts that are longer than a window can be: it reaches rate * compressed_memory tokens further back
+// than relative_memory does, for compressed_memory keys. State: constant, the keys and values of a segment,
+// the memory, the groups of both and the compressed memory, and one open group. Decoding is exact.
 //
 // The paper keeps the inputs of its memory and compresses a segment of them when it leaves. What they become
 // is known before: here a row is folded into its group when it comes, a group that is whole has its key and
@@ -144,6 +147,7 @@ class CompressiveRun : public PatternRun {
     Kind kind = Kind::kRelease;
     Range tokens{};  // of the round
   };
+  void MakeRoom(int64_t groups, int64_t columns);
   void Add(const Making& making, int64_t tasks, double cost, std::vector<AttentionStage>& stages);
   void AddRound(const AttentionRows& rows, Range tokens, std::vector<AttentionStage>& stages);
   // Groups that are whole at the end of the round, not before.
@@ -237,15 +241,22 @@ std::vector<AttentionStage> CompressiveRun::Begin(const AttentionRows& rows) {
     AddRound(rows, {begin, end}, stages);
   }
   Add({Kind::kRelease}, 1, 0, stages);
-  const int64_t most =
-      std::min(kGroups, Quotient(tokens(), a.compression().stride()) - from() / a.compression().stride());
-  const int64_t width = a.width(), columns = rows.layer->products().out(),
-                bytes = Scratch::Piece(most * width * SizeOf(DType::kF32));
-  memory_ = Buffer::Lasting(bytes + most * columns * SizeOf(a.core().type()));
-  compressed_ = {memory_.as<float>(), most, width, width};
-  products_ = {a.core().type(), memory_.as<char>() + bytes, most, columns, columns};
+  const int64_t rate = a.compression().stride();
+  MakeRoom(std::min(kGroups, Quotient(tokens(), rate) - from() / rate), rows.layer->products().out());
   stages.insert(stages.end(), attending.begin(), attending.end());
   return stages;
+}
+
+// Rows a cache line longer than they need be: they do not meet in one cache set.
+void CompressiveRun::MakeRoom(int64_t groups, int64_t columns) {
+  const DType type = attention_->core().type();
+  const auto line = [](DType of) { return static_cast<int64_t>(kAlignment) / SizeOf(of); };
+  const int64_t width = attention_->width(), pitch = width + line(DType::kF32),
+                products_pitch = columns + line(type),
+                bytes = Scratch::Piece(groups * pitch * SizeOf(DType::kF32));
+  memory_ = Buffer::Lasting(bytes + groups * products_pitch * SizeOf(type));
+  compressed_ = {memory_.as<float>(), groups, width, pitch};
+  products_ = {type, memory_.as<char>() + bytes, groups, columns, products_pitch};
 }
 
 void CompressiveRun::Add(const Making& making, int64_t tasks, double cost,

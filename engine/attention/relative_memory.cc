@@ -1,6 +1,7 @@
 // "relative_memory": Transformer-XL (Dai et al. 2019). Segments of a text remember the ones before. Token i
 // sees the `memory` newest, itself included, with the relative positions of relative_positions.h:
 //   score(i, j) = ((q_i + u) . k_j + (q_i + v) . (Wr R_t)) / sqrt(head_dim),  t = min(i - j, clamp_length)
+//   R_t = [sin(t f_0), ..., cos(t f_0), ...],  f_c = 10000^(-2c / width)
 // Options: memory; clamp_length (none); same_length (true, the only form: with it a token's result does not
 //   depend on where segments end).
 // Tensors: q, k, v, r; pos_bias_u, pos_bias_v [heads, head_dim].
