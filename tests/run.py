@@ -28,6 +28,7 @@ AGREED = ("native/plain-*", "native/softmax-*", "native/large-plain-*", "native/
           "native/large-relative-memory-*", "native/compressive-*", "native/lsh-*",
           "native/synthesizer-*", "native/large-synthesizer-*", "native/moe-*", "native/pkm-*",
           "native/blockwise-*", "native/image-local-1d-*", "native/image-local-2d-*", "native/sparse-fixed-*",
+          "native/sparse-strided-*", "native/large-sparse-strided-*",
           "native/axial-encoder", "native/axial-causal-decoder", "native/persistent-*", "native/performer-*", "native/large-performer-*",
           "native/bigbird-encoder", "native/bigbird-no-random-encoder", "native/large-bigbird-encoder",
           "native/memory-compressed-*", "native/large-memory-compressed-*",

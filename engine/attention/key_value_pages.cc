@@ -1,6 +1,7 @@
 #include "engine/attention/key_value_pages.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "absl/log/check.h"
@@ -27,27 +28,32 @@ void Prefetch(const void* data, int64_t bytes) {
 
 }  // namespace
 
-KeyValuePages::KeyValuePages(DType type, int64_t head_dim, bool with_keys)
+KeyValuePages::KeyValuePages(DType type, int64_t head_dim, bool with_keys, int64_t page)
     : type_(type),
       head_dim_(head_dim),
+      page_(page),
+      page_bits_(std::countr_zero(static_cast<uint64_t>(page))),
       value_columns_(ValueColumns(head_dim)),
       key_panel_bytes_(with_keys ? KeyPanelBytes(type, head_dim) : 0) {}
 
 KeyValuePages::KeyValuePages(const KeyValuePages& other)
     : type_(other.type_),
       head_dim_(other.head_dim_),
+      page_(other.page_),
+      page_bits_(other.page_bits_),
       value_columns_(other.value_columns_),
       key_panel_bytes_(other.key_panel_bytes_),
       begin_(other.begin_),
       end_(other.end_),
       pages_(other.pages_) {
-  if (end_ % kPage != 0) last_shared_ = other.last_shared_ = true;
+  if (InPage(end_) != 0) last_shared_ = other.last_shared_ = true;
 }
 
-int64_t KeyValuePages::Bytes(DType type, int64_t head_dim, int64_t begin, int64_t end, bool with_keys) {
-  const int64_t keys = with_keys ? kPage / kSoftmaxPiece * KeyPanelBytes(type, head_dim) : 0;
-  const int64_t page = keys + kPage * ValueColumns(head_dim) * SizeOf(type);
-  return (RoundUp(end, kPage) - begin / kPage * kPage) / kPage * page;
+int64_t KeyValuePages::Bytes(DType type, int64_t head_dim, int64_t begin, int64_t end, bool with_keys,
+                             int64_t page) {
+  const int64_t keys = with_keys ? page / kSoftmaxPiece * KeyPanelBytes(type, head_dim) : 0;
+  const int64_t bytes = keys + page * ValueColumns(head_dim) * SizeOf(type);
+  return (Quotient(end, page) - begin / page) * bytes;
 }
 
 char* KeyValuePages::KeysOf(const Page& page, int64_t place) const {
@@ -55,24 +61,24 @@ char* KeyValuePages::KeysOf(const Page& page, int64_t place) const {
 }
 
 char* KeyValuePages::ValuesOf(const Page& page, int64_t place, int64_t column) const {
-  return KeysOf(page, kPage) + (kPage * column + place * PanelWidth(column)) * SizeOf(type_);
+  return KeysOf(page, page_) + (page_ * column + place * PanelWidth(column)) * SizeOf(type_);
 }
 
-const void* KeyValuePages::Keys(int64_t position) const { return KeysOf(PageOf(position), position % kPage); }
+const void* KeyValuePages::Keys(int64_t position) const { return KeysOf(PageOf(position), InPage(position)); }
 
 const void* KeyValuePages::Values(int64_t position, int64_t column) const {
-  return ValuesOf(PageOf(position), position % kPage, column);
+  return ValuesOf(PageOf(position), InPage(position), column);
 }
 
 const void* KeyValuePages::ValuesAhead(int64_t key_position) const {
-  return KeysOf(PageOf(key_position), kPage + key_position % kPage);
+  return KeysOf(PageOf(key_position), page_ + InPage(key_position));
 }
 
 const void* KeyValuePages::KeysAhead(int64_t value_position, int64_t column) const {
   const int64_t position = value_position + kKeyBlock;
   if (position >= end_) return nullptr;
   const Page& page = PageOf(position);
-  const int64_t place = position % kPage;
+  const int64_t place = InPage(position);
   return KeysOf(page, 0) + (ValuesOf(page, place, column) - ValuesOf(page, 0, 0));
 }
 
@@ -88,9 +94,9 @@ void KeyValuePages::PrefetchValues(int64_t position) const {
 }
 
 void KeyValuePages::Grow(int64_t n) {
-  if (n > 0 && last_shared_ && end_ % kPage != 0) pages_.back() = std::make_shared<Buffer>(*pages_.back());
+  if (n > 0 && last_shared_ && InPage(end_) != 0) pages_.back() = std::make_shared<Buffer>(*pages_.back());
   last_shared_ = last_shared_ && n == 0;
-  while (begin_ + std::ssize(pages_) * kPage < end_ + n)
+  while (begin_ + std::ssize(pages_) * page_ < end_ + n)
     pages_.push_back(std::make_shared<Buffer>(Buffer::Lasting(page_bytes())));
   end_ += n;
 }
@@ -98,7 +104,7 @@ void KeyValuePages::Grow(int64_t n) {
 void KeyValuePages::Write(int64_t position, const Rows& keys, const Rows& values) {
   CHECK(values.dtype == type_ && (!has_keys() || (keys.dtype == type_ && keys.rows == values.rows)));
   for (int64_t row = 0, count; row < values.rows; row += count) {
-    const int64_t place = (position + row) % kPage;
+    const int64_t place = InPage(position + row);
     count = std::min(kSoftmaxPiece - place % kSoftmaxPiece, values.rows - row);
     Fill(PageOf(position + row), place, keys.Slice(row, count), values.Slice(row, count));
   }
@@ -127,30 +133,28 @@ void KeyValuePages::Clear(const Page& page, int64_t piece) {
 }
 
 void KeyValuePages::DropBefore(int64_t position) {
-  const int64_t whole = std::max<int64_t>(0, (std::min(position, end_) - begin_) / kPage);
+  const int64_t whole = std::max<int64_t>(0, (std::min(position, end_) - begin_) / page_);
   pages_.erase(pages_.begin(), pages_.begin() + whole);
-  begin_ += whole * kPage;
+  begin_ += whole * page_;
 }
 
-int64_t WindowBegin(int64_t window, int64_t tokens) {
-  constexpr int64_t kPage = KeyValuePages::kPage;
-  return std::max<int64_t>(0, tokens - window + 1) / kPage * kPage;
+int64_t WindowBegin(int64_t window, int64_t tokens, int64_t page) {
+  return RoundDown(std::max<int64_t>(0, tokens - window + 1), page);
 }
 
-int64_t WindowKeeps(int64_t window, int64_t tokens) {
-  constexpr int64_t kPage = KeyValuePages::kPage;
-  return std::min(tokens, kPage + RoundUp(std::max<int64_t>(0, window - 2), kPage));
+int64_t WindowKeeps(int64_t window, int64_t tokens, int64_t page) {
+  return std::min(tokens, page + RoundUp(std::max<int64_t>(0, window - 2), page));
 }
 
 void KeyValuePages::Archive(StateArchive& archive, int64_t begin, int64_t end) {
   if (archive.restoring()) {
-    CHECK(end_ == 0 && begin % kPage == 0 && begin <= end);
+    CHECK(end_ == 0 && begin % page_ == 0 && begin <= end);
     begin_ = end_ = begin;
   }
-  for (int64_t first = begin; first < end && archive.status().ok(); first += kPage) {
+  for (int64_t first = begin; first < end && archive.status().ok(); first += page_) {
     if (archive.restoring()) pages_.push_back(std::make_shared<Buffer>(Buffer::Lasting(page_bytes())));
-    ArchivePage(archive, PageOf(first), std::min(kPage, end - first));
-    if (archive.restoring()) end_ = std::min(first + kPage, end);
+    ArchivePage(archive, PageOf(first), std::min(page_, end - first));
+    if (archive.restoring()) end_ = std::min(first + page_, end);
   }
 }
 

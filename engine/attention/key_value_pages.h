@@ -1,8 +1,9 @@
 // The keys and values of one head of one sequence, packed for the micro-kernel as they arrive, in pages of
-// kGrid positions. It reads them in panels of 32 columns, each in one piece of memory, which is what lets a
-// decode step run at the memory's speed (panels of 64 reach two thirds of it):
-//   K  [kGrid / 32][head_dim][32]          transposed, a panel for each 32 positions
-//   V  [value_columns / 32][kGrid][32]     a panel for each 32 columns; the last may have 16
+// kGrid positions, or, where sequences are many and short, of 32. It reads them in panels of 32 columns, each
+// in one piece of memory, which is what lets a decode step run at the memory's speed (panels of 64 reach two
+// thirds of it):
+//   K  [page / 32][head_dim][32]           transposed, a panel for each 32 positions
+//   V  [value_columns / 32][page][32]      a panel for each 32 columns; the last may have 16
 // in bf16 with pairs along the sum side by side.
 #ifndef HEED_ENGINE_ATTENTION_KEY_VALUE_PAGES_H_
 #define HEED_ENGINE_ATTENTION_KEY_VALUE_PAGES_H_
@@ -27,11 +28,12 @@ inline constexpr int64_t kKeyBlock = 2 * kGrid;
 // a copy costs no more than its list of pages, and one that only reads never more.
 class KeyValuePages {
  public:
-  static constexpr int64_t kPage = kGrid;
+  static constexpr int64_t kPage = kGrid, kSmallPage = 32;
   static constexpr int64_t kValuePanel = 32;
 
-  // f32 or bf16; the type of all rows appended. Without keys, only values are kept (Synthesizer).
-  KeyValuePages(DType type, int64_t head_dim, bool with_keys = true);
+  // f32 or bf16; the type of all rows appended. Without keys, only values are kept (Synthesizer). `page`: of
+  // so many positions, kPage or kSmallPage.
+  KeyValuePages(DType type, int64_t head_dim, bool with_keys = true, int64_t page = kPage);
   KeyValuePages(const KeyValuePages& other);
   KeyValuePages(KeyValuePages&&) = default;
   KeyValuePages& operator=(KeyValuePages&&) = default;
@@ -52,6 +54,7 @@ class KeyValuePages {
 
   DType type() const { return type_; }
   int64_t head_dim() const { return head_dim_; }
+  int64_t page() const { return page_; }
   bool has_keys() const { return key_panel_bytes_ > 0; }
   // head_dim and zeros up to a multiple of 16, which is what the micro-kernel computes anyway.
   int64_t value_columns() const { return value_columns_; }
@@ -75,25 +78,29 @@ class KeyValuePages {
   void PrefetchValues(int64_t position) const;
 
   // Measures the memory held, saves or restores what lies in [begin, end), which the caller knows: of an
-  // object that holds them, or into an empty one. begin is a multiple of kPage.
+  // object that holds them, or into an empty one. begin is a multiple of page().
   void Archive(StateArchive& archive, int64_t begin, int64_t end);
 
   // Closed form of what holds the positions [begin, end).
-  static int64_t Bytes(DType type, int64_t head_dim, int64_t begin, int64_t end, bool with_keys = true);
+  static int64_t Bytes(DType type, int64_t head_dim, int64_t begin, int64_t end, bool with_keys = true,
+                       int64_t page = kPage);
 
  private:
   using Page = std::shared_ptr<Buffer>;
   char* KeysOf(const Page& page, int64_t place) const;
   char* ValuesOf(const Page& page, int64_t place, int64_t column) const;
-  const Page& PageOf(int64_t position) const { return pages_[(position - begin_) / kPage]; }
+  const Page& PageOf(int64_t position) const { return pages_[(position - begin_) >> page_bits_]; }
+  int64_t InPage(int64_t position) const { return position & (page_ - 1); }
   // Rows into a page, at `place` of it, within one piece.
   void Fill(const Page& page, int64_t place, const Rows& keys, const Rows& values);
   void Clear(const Page& page, int64_t piece);
-  int64_t page_bytes() const { return Bytes(type_, head_dim_, 0, kPage, has_keys()); }
+  int64_t page_bytes() const { return Bytes(type_, head_dim_, 0, page_, has_keys(), page_); }
   void ArchivePage(StateArchive& archive, const Page& page, int64_t used);
 
   DType type_;
   int64_t head_dim_;
+  int64_t page_;
+  int page_bits_;
   int64_t value_columns_;
   int64_t key_panel_bytes_;
   int64_t begin_ = 0, end_ = 0;
@@ -106,8 +113,8 @@ class KeyValuePages {
 // others still look at, cut to pages; and the most positions that are kept for them, in whole pages: those
 // window - 1 lie in 1 + (window - 2 rounded up to pages) pages at most, as the newest page need hold no more
 // than one of them.
-int64_t WindowBegin(int64_t window, int64_t tokens);
-int64_t WindowKeeps(int64_t window, int64_t tokens);
+int64_t WindowBegin(int64_t window, int64_t tokens, int64_t page);
+int64_t WindowKeeps(int64_t window, int64_t tokens, int64_t page);
 
 }  // namespace heed
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/log/check.h"
+#include "engine/attention/gathered.h"
 #include "engine/base/round.h"
 #include "engine/base/status.h"
 
@@ -66,10 +67,12 @@ Range TrackSet::Run(int64_t position) const {
   return first < limit ? Range{first, std::min(base + end, limit)} : Range{kUnlimited, kUnlimited};
 }
 
-int64_t Pattern::row_period() const {
+int Pattern::passes() const { return 1 + std::ranges::max_element(sets_, {}, &TrackSet::pass)->pass; }
+
+int64_t Pattern::row_period(int pass) const {
   int64_t period = 1;
   for (const TrackSet& set : sets_) {
-    if (set.apart) period = set.period;
+    if (set.apart && set.pass == pass) period = set.period;
   }
   return period;
 }
@@ -91,11 +94,13 @@ Range BandPattern::Sees(int, int64_t position) const { return band_(position / s
 
 // Nothing comes after the rows of an encoder.
 int64_t BandPattern::KeptFrom(int, int64_t places) const {
-  return band_.left == kUnlimited || band_.right > 0 ? 0 : WindowBegin(band_.left + 1, places);
+  return band_.left == kUnlimited || band_.right > 0 ? 0
+                                                     : WindowBegin(band_.left + 1, places, sets_[0].page());
 }
 
 int64_t BandPattern::MostKept(int, int64_t places) const {
-  return band_.left == kUnlimited || band_.right > 0 ? places : WindowKeeps(band_.left + 1, places);
+  return band_.left == kUnlimited || band_.right > 0 ? places
+                                                     : WindowKeeps(band_.left + 1, places, sets_[0].page());
 }
 
 // Of a track, the rows that still look over its beginning or end see less.
@@ -129,10 +134,10 @@ int64_t BlockPattern::KeptFrom(int, int64_t places) const {
 // So many neighbours lie in their number, rounded up to pages, and one page more; in one page where blocks
 // divide pages.
 int64_t BlockPattern::MostKept(int, int64_t places) const {
-  const int64_t seen = blocks_.block + blocks_.before;
+  const int64_t seen = blocks_.block + blocks_.before, page = sets_[0].page();
   if (!blocks_.causal) return places;
-  if (blocks_.before == 0 && kPage % blocks_.block == 0) return std::min(places, kPage);
-  return std::min(places, Quotient(seen - 1, kPage) * kPage + kPage);
+  if (blocks_.before == 0 && page % blocks_.block == 0) return std::min(places, page);
+  return std::min(places, RoundUp(seen - 1, page) + page);
 }
 
 double BlockPattern::PairsOfTrack(int64_t places) const {
@@ -173,6 +178,7 @@ PatternAttention::PatternAttention(const AttentionSetting& setting, PatternOptio
   decode_ = setting.causal || setting.cross ? DecodeClass::kExact : DecodeClass::kNone;
   for (const auto& pattern : options_.patterns) {
     constant_bytes_ += pattern->constant_bytes();
+    passes_ = std::max(passes_, pattern->passes());
     for (int set = 0; set < std::ssize(pattern->sets()); ++set)
       forgets_ = forgets_ || pattern->KeptFrom(set, kMostTokens) > 0;
   }
@@ -185,18 +191,19 @@ void PatternAttention::Prepare(const AttentionRows&, const Tile&, SoftmaxQueries
 
 // Of the tracks of a set that are apart, tokens % period have one place more than the others.
 int64_t PatternAttention::StateBytes(int64_t tokens) const {
-  const auto bytes = [&](int64_t places) {
-    return KeyValuePages::Bytes(core_.type(), options_.head_dim, 0, places, options_.k >= 0);
+  const auto bytes = [&](const TrackSet& set, int64_t places) {
+    return KeyValuePages::Bytes(core_.type(), options_.head_dim, 0, places, options_.k >= 0, set.page());
   };
   int64_t sum = sizeof(int64_t) + PartsBytes(tokens);
+  if (passes_ > 1) sum += tokens * options_.heads * SizeOf(DType::kF32);
   for (int head = 0; head < options_.key_value_heads; ++head) {
     const Pattern& pattern = this->pattern(head);
     for (size_t s = 0; s < pattern.sets().size(); ++s) {
       const TrackSet& set = pattern.sets()[s];
       const int64_t longer = tokens % set.tracks(), most = set.Places(0, tokens),
                     least = set.Places(set.tracks() - 1, tokens);
-      sum += longer * bytes(pattern.MostKept(static_cast<int>(s), most)) +
-             (set.tracks() - longer) * bytes(pattern.MostKept(static_cast<int>(s), least));
+      sum += longer * bytes(set, pattern.MostKept(static_cast<int>(s), most)) +
+             (set.tracks() - longer) * bytes(set, pattern.MostKept(static_cast<int>(s), least));
     }
   }
   return sum;
@@ -204,6 +211,7 @@ int64_t PatternAttention::StateBytes(int64_t tokens) const {
 
 int64_t PatternAttention::PartsBytes(int64_t tokens) const {
   int64_t sum = 0;
+  if (passes_ > 1) return 0;
   for (int head = 0; head < options_.key_value_heads; ++head) {
     const Pattern& pattern = this->pattern(head);
     int64_t parts = options_.constant.empty() ? 0 : SoftmaxCore::Parts(options_.constant[head]);
@@ -228,8 +236,12 @@ double PatternAttention::Cost(int64_t rows, int64_t tokens) const {
 int64_t PatternAttention::ScratchBytes() const {
   const int64_t turned = kPage * options_.head_dim * SizeOf(core_.type()),
                 positions = kPage * static_cast<int64_t>(sizeof(int64_t));
+  // Of a later pass the results of a tile, their log-sum-exps, and a row.
+  const int64_t rows = std::max<int64_t>(SoftmaxCore::kTile, group()), number = SizeOf(DType::kF32);
+  const int64_t merged = Scratch::Piece(rows * options_.head_dim * number) + Scratch::Piece(rows * number) +
+                         Scratch::Piece(options_.head_dim * number);
   return std::max(Scratch::Piece(turned) + Scratch::Piece(positions),
-                  BetweenRuns::ScratchBytes() + core_.ScratchBytes());
+                  BetweenRuns::ScratchBytes() + (passes_ > 1 ? merged : 0) + core_.ScratchBytes());
 }
 
 absl::StatusOr<std::vector<Product>> LoadQueriesKeysValues(const AttentionSetting& setting,
@@ -265,10 +277,12 @@ absl::StatusOr<std::unique_ptr<Attention>> NewPatternAttention(
 
 PatternRun::PatternRun(const PatternAttention& attention, const Taking& taking)
     : attention_(&attention), taking_(taking) {
-  const KeyValuePages empty(attention.core().type(), options().head_dim, options().k >= 0);
   for (int head = 0; head < options().key_value_heads; ++head) {
     auto& sets = heads_.emplace_back();
-    for (const TrackSet& set : attention.pattern(head).sets()) sets.emplace_back(set.tracks(), empty);
+    for (const TrackSet& set : attention.pattern(head).sets()) {
+      sets.emplace_back(set.tracks(), KeyValuePages(attention.core().type(), options().head_dim,
+                                                    options().k >= 0, set.page()));
+    }
   }
 }
 
@@ -282,45 +296,45 @@ std::vector<AttentionStage> PatternRun::Begin(const AttentionRows& rows) {
   Grow(taken);
   tokens_ += taken;
   taken_cuts_ = taken == 0 ? 0 : Quotient((from_ + taking_.ahead) % taking_.cut + taken, taking_.cut);
-  const int64_t tiles = CutTiles(rows);
+  CutTiles(rows);
   parts_ = CountParts(rows);
   stages_.clear();
   std::vector<AttentionStage> stages;
   if (rows.count > 0 && std::max(rows.count * attention_->group(), taken) <= kFewRows && parts_ == 0) {
-    const auto costlier = [](const Cut& a, const Cut& b) { return a.row_cost < b.row_cost; };
-    const double cost = std::ranges::max_element(cuts_, costlier)->row_cost;
-    const double took = taking_.row_cost * static_cast<double>(taken);
-    Add(Stage::kStep, heads, cost * static_cast<double>(rows.count) + took, stages);
+    double cost = taking_.row_cost * static_cast<double>(taken);
+    for (const Pass& pass : passes_) cost += pass.row_cost * static_cast<double>(rows.count);
+    Add({Stage::kStep}, heads, cost, stages);
     return stages;
   }
   const auto taken_rows = static_cast<double>(std::min(taken, Quotient(taking_.cut, taking_.stages)));
   const double row_cost = kMoved * static_cast<double>(options().head_dim) + taking_.row_cost;
   for (int stage = 0; stage < taking_.stages && taken > 0; ++stage)
-    Add(Stage::kTake, heads * taken_cuts_, row_cost * taken_rows, stages);
-  if (rows.count > 0) AddAttending(rows, tiles, stages);
-  if (taken > 0 && attention_->forgets()) Add(Stage::kForget, 1, 0, stages);
+    Add({Stage::kTake}, heads * taken_cuts_, row_cost * taken_rows, stages);
+  if (rows.count > 0) AddAttending(rows, stages);
+  if (taken > 0 && attention_->forgets()) Add({Stage::kForget}, 1, 0, stages);
   return stages;
 }
 
-void PatternRun::Add(Stage stage, int64_t tasks, double cost, std::vector<AttentionStage>& stages) {
-  stages_.push_back(stage);
+void PatternRun::Add(Planned planned, int64_t tasks, double cost, std::vector<AttentionStage>& stages) {
+  stages_.push_back(planned);
   stages.push_back({tasks, cost});
 }
 
-void PatternRun::AddAttending(const AttentionRows& rows, int64_t tiles, std::vector<AttentionStage>& stages) {
+void PatternRun::AddAttending(const AttentionRows& rows, std::vector<AttentionStage>& stages) {
+  if (parts_ > 0) return AddParts(rows, stages);
+  for (int pass = 0; pass < std::ssize(passes_); ++pass)
+    Add({Stage::kAttend, pass}, passes_[pass].tiles, passes_[pass].tile_cost, stages);
+}
+
+void PatternRun::AddParts(const AttentionRows& rows, std::vector<AttentionStage>& stages) {
   const SoftmaxCore& core = attention_->core();
-  double of_tile = 0, of_row = 0;
-  for (const Cut& cut : cuts_) {
-    of_tile = std::max(of_tile, cut.row_cost * static_cast<double>(cut.tile_rows));
-    of_row = std::max(of_row, cut.row_cost);
-  }
-  if (parts_ == 0) return Add(Stage::kAttend, tiles, of_tile, stages);
   const int64_t results = options().key_value_heads * parts_;
   const int64_t bytes = results * core.PartBytes(kFewRows);
   if (static_cast<int64_t>(part_results_.size()) < bytes) part_results_ = Buffer::Lasting(bytes);
   part_bytes_ = core.PartBytes(rows.count * attention_->group());
-  Add(Stage::kParts, results, of_row * static_cast<double>(rows.count) / static_cast<double>(parts_), stages);
-  Add(Stage::kMerge, options().key_value_heads, kMoved * static_cast<double>(parts_ * part_bytes_), stages);
+  const double cost = passes_[0].row_cost * static_cast<double>(rows.count) / static_cast<double>(parts_);
+  Add({Stage::kParts}, results, cost, stages);
+  Add({Stage::kMerge}, options().key_value_heads, kMoved * static_cast<double>(parts_ * part_bytes_), stages);
 }
 
 // f(set, its number, track, the track's pages) for all tracks that get any of the rows.
@@ -349,17 +363,20 @@ void PatternRun::Forget(int head, int64_t rows) {
   });
 }
 
-int64_t PatternRun::CutTiles(const AttentionRows& rows) {
-  int64_t tiles = 0;
-  cuts_.clear();
+void PatternRun::CutTiles(const AttentionRows& rows) {
+  passes_.assign(attention_->passes(), {});
   for (int head = 0; head < options().key_value_heads && rows.count > 0; ++head) {
     for (RowSection& section : attention_->pattern(head).Sections(rows.count, tokens_)) {
-      Cut& cut = cuts_.emplace_back(CutOf(head, std::move(section)));
-      cut.first_tile = tiles;
-      tiles += std::min(cut.rows(), cut.period) * cut.tiles;
+      Pass& pass = passes_[section.pass];
+      Cut& cut = pass.cuts.emplace_back(CutOf(head, std::move(section)));
+      cut.first_tile = pass.tiles;
+      pass.tiles += std::min(cut.rows(), cut.period) * cut.tiles;
+      pass.row_cost = std::max(pass.row_cost, cut.row_cost);
+      pass.tile_cost = std::max(pass.tile_cost, cut.row_cost * static_cast<double>(cut.tile_rows));
     }
   }
-  return tiles;
+  const auto bytes = static_cast<size_t>(rows.count * options().heads * SizeOf(DType::kF32));
+  if (passes_.size() > 1 && lse_.size() < bytes) lse_ = Buffer::Lasting(bytes);
 }
 
 // As many rows to a tile as the core takes; fewer where a narrow band would be read in vain, or where keys
@@ -373,7 +390,7 @@ PatternRun::Cut PatternRun::CutOf(int head, RowSection section) const {
       block == 0 && section.keys < 8 * SoftmaxCore::kTile && section.keys < static_cast<double>(tokens_);
   const int64_t most = std::max(1, (narrow ? SoftmaxCore::kTile / 2 : SoftmaxCore::kTile) / group);
   Cut cut{.head = head, .section = std::move(section)};
-  cut.period = block > 0 ? 1 : attention_->pattern(head).row_period();
+  cut.period = block > 0 ? 1 : attention_->pattern(head).row_period(cut.section.pass);
   cut.row_cost = std::max(cut.section.keys + constant, 1.0) * group * attention_->PairCost();
   cut.tile_rows = std::clamp(static_cast<int64_t>(kTaskCost / cut.row_cost), int64_t{1}, most);
   const int64_t of_group = cut.RowsOf(0);
@@ -389,14 +406,15 @@ const KeyValuePages& PatternRun::Pages(int head, int set, int64_t position) cons
   return tracks[position % std::ssize(tracks)];
 }
 
-// 0 where the rows are many, or all their keys are one part, or rows come in blocks.
+// 0 where the rows are many, or all their keys are one part, or rows come in blocks or in several passes.
 int64_t PatternRun::CountParts(const AttentionRows& rows) const {
-  if (std::ranges::any_of(cuts_, [](const Cut& cut) { return cut.section.block > 0; })) return 0;
+  const auto in_blocks = [](const Cut& cut) { return cut.section.block > 0; };
+  if (passes_.size() > 1 || std::ranges::any_of(passes_[0].cuts, in_blocks)) return 0;
   const PatternOptions& o = options();
   int64_t most = 0;
   bool cut = false;
   for (int head = 0; head < options().key_value_heads; ++head) {
-    const int64_t period = attention_->pattern(head).row_period();
+    const int64_t period = attention_->pattern(head).row_period(0);
     if (rows.count * attention_->group() > kFewRows || (period > 1 && rows.count > 1)) return 0;
     int64_t sum = 0;
     for (int set = 0; set < std::ssize(heads_[head]); ++set) {
@@ -411,20 +429,20 @@ int64_t PatternRun::CountParts(const AttentionRows& rows) const {
 
 void PatternRun::Do(const AttentionRows& rows, int stage, int64_t task, Scratch& scratch) {
   const int heads = options().key_value_heads;
-  switch (const Stage kind = stages_[stage]) {
+  switch (const auto [kind, pass] = stages_[stage]; kind) {
     case Stage::kStep:
       return Step(rows, static_cast<int>(task), scratch);
     case Stage::kTake:
       return TakeCut(rows, static_cast<int>(task / taken_cuts_), task % taken_cuts_, stage, scratch);
     case Stage::kAttend: {
-      const Cut& cut = CutAt(task);
+      const Cut& cut = CutAt(pass, task);
       return AttendTile(rows, cut, TileAt(cut, task - cut.first_tile), scratch);
     }
     case Stage::kParts:
     case Stage::kMerge: {
       const int head = static_cast<int>(kind == Stage::kParts ? task / parts_ : task);
       const int64_t part = kind == Stage::kParts ? task % parts_ : 0;
-      return Attend(rows, {.head = head, .count = rows.count}, Sources(head, rows.first), kind, part,
+      return Attend(rows, {.head = head, .count = rows.count}, Sources(head, 0, rows.first), kind, part,
                     scratch);
     }
     case Stage::kForget:
@@ -436,16 +454,20 @@ void PatternRun::Step(const AttentionRows& rows, int head, Scratch& scratch) {
   for (int64_t cut = 0; cut < taken_cuts_; ++cut) {
     for (int stage = 0; stage < taking_.stages; ++stage) TakeCut(rows, head, cut, stage, scratch);
   }
-  for (const Cut& cut : cuts_) {
-    if (cut.head != head) continue;
-    for (int64_t group = 0; group < std::min(cut.rows(), cut.period); ++group)
-      AttendTile(rows, cut, {head, cut.section.rows.begin + group, cut.period, cut.RowsOf(group)}, scratch);
+  for (int pass = 0; pass < std::ssize(passes_); ++pass) {
+    for (const Cut& cut : passes_[pass].cuts) {
+      if (cut.head != head) continue;
+      for (int64_t group = 0; group < std::min(cut.rows(), cut.period); ++group) {
+        const int64_t first = cut.section.rows.begin + group;
+        AttendTile(rows, cut, {head, first, cut.period, cut.RowsOf(group), pass}, scratch);
+      }
+    }
   }
   if (rows.source_count > 0) Forget(head, rows.source_count);
 }
 
-const PatternRun::Cut& PatternRun::CutAt(int64_t task) const {
-  return *std::prev(std::ranges::upper_bound(cuts_, task, {}, &Cut::first_tile));
+const PatternRun::Cut& PatternRun::CutAt(int pass, int64_t task) const {
+  return *std::prev(std::ranges::upper_bound(passes_[pass].cuts, task, {}, &Cut::first_tile));
 }
 
 PatternRun::Tile PatternRun::TileAt(const Cut& cut, int64_t tile) {
@@ -454,7 +476,7 @@ PatternRun::Tile PatternRun::TileAt(const Cut& cut, int64_t tile) {
                 first = unit + tile % cut.tiles % of_unit * cut.tile_rows;
   const int64_t end = std::min({first + cut.tile_rows, unit + cut.unit, cut.RowsOf(group)});
   return {cut.head, cut.section.rows.begin + group + first * cut.period, cut.period,
-          std::max(end - first, int64_t{0})};
+          std::max(end - first, int64_t{0}), cut.section.pass};
 }
 
 // ---------------------------------------------------------------------------------- taking rows in
@@ -522,7 +544,8 @@ void PatternRun::AttendTile(const AttentionRows& rows, const Cut& cut, const Til
   if (tile.count == 0) return;
   const ScratchFrame frame(scratch);
   if (block == 0)
-    return Attend(rows, tile, Sources(tile.head, rows.first + tile.row), Stage::kAttend, 0, scratch);
+    return Attend(rows, tile, Sources(tile.head, tile.pass, rows.first + tile.row), Stage::kAttend, 0,
+                  scratch);
   for (int64_t row = tile.row, next; row < end; row = next) {
     const ScratchFrame frame_of_block(scratch);
     const int64_t number = (row - begin) / block;
@@ -534,18 +557,19 @@ void PatternRun::AttendTile(const AttentionRows& rows, const Cut& cut, const Til
   }
 }
 
-// What the row at a position sees.
-std::vector<KeySource> PatternRun::Sources(int head, int64_t position) const {
+// What the row at a position sees in a pass; in the first one also what all rows see.
+std::vector<KeySource> PatternRun::Sources(int head, int pass, int64_t position) const {
   const PatternOptions& o = options();
   const Pattern& pattern = attention_->pattern(head);
   std::vector<KeySource> sources;
   for (int set = 0; set < std::ssize(pattern.sets()); ++set) {
+    if (pattern.sets()[set].pass != pass) continue;
     sources.push_back({.pages = &Pages(head, set, position),
                        .sees = [&pattern, set](int64_t place) { return pattern.Sees(set, place); },
                        .last_place = pattern.sets()[set].last_place,
                        .bias = o.bias ? &*o.bias : nullptr});
   }
-  if (!o.constant.empty()) sources.push_back({.pages = &o.constant[head]});
+  if (pass == 0 && !o.constant.empty()) sources.push_back({.pages = &o.constant[head]});
   return sources;
 }
 
@@ -560,14 +584,13 @@ std::vector<KeySource> PatternRun::SourcesOfRuns(int head, const std::vector<Ran
   for (size_t i = 0, last; i < runs.size(); i = last + 1) {
     for (last = i; last + 1 < runs.size() && near(runs[last], runs[last + 1]);) ++last;
     const Range all{runs[i].begin, runs[last].end};
+    const ScoreBias* bias = o.bias ? &*o.bias : nullptr;
     sources.push_back({.pages = &heads_[head][0][0],
                        .sees =
                            [all, causal](int64_t position) {
                              return Range{all.begin, causal ? std::min(all.end, position + 1) : all.end};
                            },
-                       .bias = last > i ? &between
-                               : o.bias ? &*o.bias
-                                        : nullptr,
+                       .bias = last > i ? &between : bias,
                        .continues = true});
   }
   if (!o.constant.empty()) sources.push_back({.pages = &o.constant[head]});
@@ -599,8 +622,34 @@ void PatternRun::Attend(const AttentionRows& rows, const Tile& tile, std::vector
     core.AttendPart(queries, sources, part, results + part * part_bytes_, scratch);
   } else if (stage == Stage::kMerge) {
     core.MergeParts(queries, parts_, results, scratch);
+  } else if (passes_.size() > 1) {
+    AttendPass(rows, tile, queries, sources, scratch);
   } else {
     core.Attend(queries, sources, scratch);
+  }
+}
+
+// What the passes before have found stands in `out`, and what this one finds is merged with it.
+void PatternRun::AttendPass(const AttentionRows& rows, const Tile& tile, SoftmaxQueries& queries,
+                            const std::vector<KeySource>& sources, Scratch& scratch) {
+  const int heads = queries.heads;
+  const int64_t dim = options().head_dim, count = tile.count * heads;
+  const Rows out = queries.out;
+  if (tile.pass > 0)
+    queries.out = {DType::kF32, scratch.Take<float>(count * dim), out.rows, out.cols, out.cols};
+  queries.lse = scratch.Take<float>(count);
+  attention_->core().Attend(queries, sources, scratch);
+  float* lse = lse_.as<float>() + tile.head * rows.count * heads;
+  const Rows sum{DType::kF32, scratch.Take<float>(dim), 1, dim, dim};
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t row = i / heads, head = i % heads;
+    float& of_row = lse[(tile.row + row * tile.step) * heads + head];
+    if (tile.pass == 0) of_row = queries.lse[i];
+    if (tile.pass == 0 || std::isinf(queries.lse[i])) continue;
+    const Rows result = out.Slice(row, 1).Cols(head * dim, dim);
+    Convert(result, sum);
+    MergedRows{sum, &of_row}.Merge(0, queries.out.As<float>().row(row) + head * dim, queries.lse[i]);
+    Convert(sum, result);
   }
 }
 
@@ -608,14 +657,18 @@ void PatternRun::Attend(const AttentionRows& rows, const Tile& tile, std::vector
 
 void PatternRun::Archive(StateArchive& archive) {
   archive.Number(tokens_, 0, kMostTokens);
-  if (archive.measuring()) archive.Bytes(part_results_, static_cast<int64_t>(part_results_.size()));
+  if (archive.measuring()) {
+    archive.Bytes(part_results_, static_cast<int64_t>(part_results_.size()));
+    archive.Bytes(lse_, static_cast<int64_t>(lse_.size()));
+  }
   if (tokens_ == 0) return;
   for (int head = 0; head < options().key_value_heads; ++head) {
     const Pattern& pattern = attention_->pattern(head);
     for (int s = 0; s < std::ssize(heads_[head]); ++s) {
       for (int64_t track = 0; track < std::ssize(heads_[head][s]); ++track) {
-        const int64_t places = pattern.sets()[s].Places(track, tokens_);
-        heads_[head][s][track].Archive(archive, pattern.KeptFrom(s, places) / kPage * kPage, places);
+        const TrackSet& set = pattern.sets()[s];
+        const int64_t places = set.Places(track, tokens_);
+        heads_[head][s][track].Archive(archive, RoundDown(pattern.KeptFrom(s, places), set.page()), places);
       }
     }
   }

@@ -5,6 +5,9 @@
 // A key-value head keeps keys and values in tracks: pages that hold some of the positions, side by side in
 // their order. What is far apart in the text but seen together (a stride, a column) lies together in a track,
 // and is read as fast as a window is. Rows of one residue modulo Pattern::row_period read the same tracks.
+//
+// Where a head's rows see both what their neighbours see and what those of their residue see, they attend in
+// passes, each in tiles of its own, and what passes find is merged by the log-sum-exp of their scores.
 #ifndef HEED_ENGINE_ATTENTION_PATTERN_ATTENTION_H_
 #define HEED_ENGINE_ATTENTION_PATTERN_ATTENTION_H_
 
@@ -30,7 +33,10 @@ struct TrackSet {
   int64_t last_place = kUnlimited;  // rotation and bias see a row no farther than here
   int64_t ahead = 0;  // places before the first position's: learned, taken in by a run of its own
   bool made = false;  // what it holds is made of the rows, and written by a run of its own
+  int pass = 0;       // in which it is read
 
+  // Tracks of residues are many and short.
+  int64_t page() const { return apart ? KeyValuePages::kSmallPage : KeyValuePages::kPage; }
   int64_t tracks() const { return apart ? period : 1; }
   // Of a track: how many of the first `positions` it holds, what is ahead included. The place of a position
   // that it holds is how many it holds before.
@@ -40,7 +46,7 @@ struct TrackSet {
   bool all() const { return listed.empty() && !apart && end - begin == period; }
 };
 
-// Neighbours among the rows at hand that cost alike.
+// Neighbours among the rows at hand that cost alike, in one pass.
 struct RowSection {
   Range rows;
   double keys = 0;  // that a row sees
@@ -50,6 +56,7 @@ struct RowSection {
   int64_t block = 0;
   std::function<std::vector<Range>(int64_t block)> runs = nullptr;
   bool causal = false;
+  int pass = 0;
 };
 
 // What the heads of a pattern keep and see. Const and thread-safe.
@@ -58,8 +65,9 @@ class Pattern {
   virtual ~Pattern() = default;
   const std::vector<TrackSet>& sets() const { return sets_; }
   int64_t constant_bytes() const { return constant_bytes_; }  // of what it has from the weights
-  // The period of all sets that are apart, 1 if there are none.
-  int64_t row_period() const;
+  int passes() const;
+  // The period of all sets of a pass that are apart, 1 if there are none.
+  int64_t row_period(int pass) const;
   // The places that the row at a position sees, in the set's track or, where they are apart, in the track of
   // the row's own residue. A key that two sets hold is seen in one of them. What has not come yet may be in
   // it.
@@ -71,7 +79,8 @@ class Pattern {
   // How many keys the last `rows` of a sequence of `tokens` see, all rows together; a full square where no
   // row is causal.
   virtual double Pairs(int64_t rows, int64_t tokens) const = 0;
-  // The last `rows` of a sequence of `tokens`, all of them. What it gives lives as long as the pattern.
+  // The last `rows` of a sequence of `tokens`, all of them in each pass. What it gives lives as long as the
+  // pattern.
   virtual std::vector<RowSection> Sections(int64_t rows, int64_t tokens) const;
 
  protected:
@@ -148,6 +157,7 @@ class PatternAttention : public Attention {
     int64_t row = 0;   // its first among AttentionRows
     int64_t step = 1;  // from a row to the next one
     int64_t count = 0;
+    int pass = 0;
   };
   // For variants that do more to the scores than a table can: changes what a tile's queries or sources are
   // before they attend, with memory that lives as long as the task (or is kept in `biases`).
@@ -163,11 +173,13 @@ class PatternAttention : public Attention {
   int group() const { return options_.heads / options_.key_value_heads; }
   int64_t PartsBytes(int64_t tokens) const;  // of the parts of few rows that see many keys
   bool forgets() const { return forgets_; }  // any head, any set
+  int passes() const { return passes_; }     // of the head that has most
 
  private:
   PatternOptions options_;
   SoftmaxCore core_;
   bool forgets_ = false;
+  int passes_ = 1;
 };
 
 // Tensors: {q,k,v}.weight and, each where present, .bias; k and v of as many rows as there are key-value
@@ -223,7 +235,7 @@ class PatternRun : public AttentionRun {
   struct Cut {
     int head = 0;
     RowSection section;
-    int64_t first_tile = 0;  // among those of all heads
+    int64_t first_tile = 0;  // among those of all heads, in its pass
     int64_t period = 1;      // rows of one residue are a group
     int64_t unit = 1;        // rows of one group that no tile goes beyond: all, a block, or some small ones
     int64_t tile_rows = 1;   // of one unit
@@ -234,29 +246,41 @@ class PatternRun : public AttentionRun {
     int64_t RowsOf(int64_t group) const { return (rows() - group + period - 1) / period; }
     int64_t tiles_of_unit() const { return (unit + tile_rows - 1) / tile_rows; }
   };
+  struct Pass {
+    std::vector<Cut> cuts;  // head by head
+    int64_t tiles = 0;
+    double row_cost = 0, tile_cost = 0;  // the most
+  };
+  struct Planned {
+    Stage stage;
+    int pass = 0;
+  };
 
   const PatternOptions& options() const { return attention_->options(); }
   template <typename F>
   void ForTracks(int head, int64_t rows, F f);
   void Grow(int64_t rows);
-  int64_t CutTiles(const AttentionRows& rows);
+  void CutTiles(const AttentionRows& rows);
   Cut CutOf(int head, RowSection section) const;
   int64_t CountParts(const AttentionRows& rows) const;
   const KeyValuePages& Pages(int head, int set, int64_t position) const;
-  void Add(Stage stage, int64_t tasks, double cost, std::vector<AttentionStage>& stages);
-  void AddAttending(const AttentionRows& rows, int64_t tiles, std::vector<AttentionStage>& stages);
+  void Add(Planned planned, int64_t tasks, double cost, std::vector<AttentionStage>& stages);
+  void AddAttending(const AttentionRows& rows, std::vector<AttentionStage>& stages);
+  void AddParts(const AttentionRows& rows, std::vector<AttentionStage>& stages);
   void Step(const AttentionRows& rows, int head, Scratch& scratch);
   void TakeSet(const AttentionRows& rows, int head, int set, int64_t cut, Scratch& scratch);
   void Write(KeyValuePages& pages, int64_t place, const AttentionRows& rows, const Tile& run,
              Scratch& scratch);
-  const Cut& CutAt(int64_t task) const;
+  const Cut& CutAt(int pass, int64_t task) const;
   static Tile TileAt(const Cut& cut, int64_t tile);
   void AttendTile(const AttentionRows& rows, const Cut& cut, const Tile& tile, Scratch& scratch);
-  std::vector<KeySource> Sources(int head, int64_t position) const;
+  std::vector<KeySource> Sources(int head, int pass, int64_t position) const;
   std::vector<KeySource> SourcesOfRuns(int head, const std::vector<Range>& runs, bool causal,
                                        const ScoreBias& between) const;
   void Attend(const AttentionRows& rows, const Tile& tile, std::vector<KeySource> sources, Stage stage,
               int64_t part, Scratch& scratch);
+  void AttendPass(const AttentionRows& rows, const Tile& tile, SoftmaxQueries& queries,
+                  const std::vector<KeySource>& sources, Scratch& scratch);
   void Forget(int head, int64_t rows);
 
   const PatternAttention* attention_;
@@ -265,12 +289,13 @@ class PatternRun : public AttentionRun {
   int64_t tokens_ = 0;
   // Of the rows at hand.
   int64_t from_ = 0;  // tokens before
-  std::vector<Stage> stages_;
+  std::vector<Planned> stages_;
   int64_t taken_cuts_ = 0;
-  std::vector<Cut> cuts_;  // head by head
-  int64_t parts_ = 0;      // of a head's keys, if they are attended part by part
+  std::vector<Pass> passes_;
+  int64_t parts_ = 0;  // of a head's keys, if they are attended part by part
   int64_t part_bytes_ = 0;
   Buffer part_results_;  // [head][part]
+  Buffer lse_;           // [head][row], of what passes have found; where there are several
 };
 
 }  // namespace heed

@@ -381,11 +381,11 @@ void SoftmaxCore::Call::AddValues(const KeyValuePages& pages, const Block& block
 
 // A panel lies in one piece in each page.
 void SoftmaxCore::Call::AddPanelByHand(const KeyValuePages& pages, const Block& block, int64_t value_column) {
-  constexpr int64_t kPage = KeyValuePages::kPage;
-  std::array<PanelPiece, kKeyBlock / kPage> pieces;
+  const int64_t page = pages.page();
+  std::array<PanelPiece, kKeyBlock / KeyValuePages::kSmallPage> pieces;
   size_t count = 0;
   for (int64_t column = block.begin, next; column < block.end; column = next) {
-    next = std::min<int64_t>(RoundDown(column, kPage) + kPage, block.end);
+    next = std::min<int64_t>(RoundDown(column, page) + page, block.end);
     const int64_t position = block.base + column;
     pieces[count++] = {pages.Values(position, value_column), next - column,
                        pages.KeysAhead(position, value_column)};

@@ -35,6 +35,15 @@ bool SparseFixed(const Json& o, const Pair& at) {
   return local || summaries;
 }
 
+bool SparseStrided(const Json& o, const Pair& at) {
+  const int64_t stride = o["stride"];
+  const std::string pattern = o.value("pattern", "both");
+  const bool local = at.j >= at.i - stride, strided = (at.i - at.j) % stride == 0;
+  if (pattern != "both") return pattern == "local" ? local : strided;
+  if (o.value("heads", "merged") == "split") return 2 * at.head < at.heads() ? local : strided;
+  return local || strided;
+}
+
 bool Axial(const Json& o, const Pair& at) {
   std::vector<int64_t> shape;
   int64_t axis;
@@ -99,6 +108,7 @@ const std::map<std::string, Sees> kSees = {
      }},
     {"image_local_2d", ImageLocal2d},
     {"sparse_fixed", SparseFixed},
+    {"sparse_strided", SparseStrided},
     {"axial", Axial},
     {"persistent_memory",
      [](const Json& o, const Pair& at) {
@@ -179,6 +189,23 @@ TEST(Patterns, OfBigBirdFollowTheLength) {
   }
 }
 
+// A key that is near and of the row's residue counts once; with a stride of 1 all keys are.
+TEST(Patterns, OfSparseStridedHoldAtEveryStride) {
+  for (int64_t stride : {1, 2, 3, 8, 31, 32, 33, 90, 200, 400}) {
+    for (const char* heads : {"merged", "split"}) {
+      const AttentionExample example{"sparse_strided",
+                                     Cat(R"({"stride": )", stride, R"(, "heads": ")", heads, R"("})"),
+                                     Place::kDecoder,
+                                     32,
+                                     4,
+                                     QueryKeyValue(32, 32, 32)};
+      ExpectDefinition(
+          Layer(example, Precision::kF32), SparseStrided, 300,
+          {0, 1, 2, stride % 300, (stride + 1) % 300, (2 * stride - 1) % 300, 64, 127, 128, 255, 299});
+    }
+  }
+}
+
 // Cost counts the pairs that are seen, of all heads.
 TEST(Patterns, CostWhatTheySee) {
   for (const AttentionExample& example : AttentionExamples()) {
@@ -240,6 +267,14 @@ TEST(Patterns, RefuseWhatCannotBe) {
           {{Place::kEncoder, R"({"stride": 4, "summary": 1})", {"decoders only"}},
            {Place::kDecoder, R"({"stride": 4, "summary": 5})", {"summary", "5", "above 4"}},
            {Place::kDecoder, R"({"stride": 4, "summary": 1, "heads": "two"})", {"heads", "two", "split"}}});
+  refused("sparse_strided",
+          {{Place::kDecoder, "{}", {"stride is missing"}},
+           {Place::kCross, R"({"stride": 4})", {"decoders only"}},
+           {Place::kEncoder, R"({"stride": 4})", {"decoders only"}},
+           {Place::kDecoder, R"({"stride": 0})", {"stride", "0", "below 1"}},
+           {Place::kDecoder, R"({"stride": 5000})", {"stride", "5000", "above 4096"}},
+           {Place::kDecoder, R"({"stride": 4, "pattern": "summary"})", {"pattern", "summary", "strided"}},
+           {Place::kDecoder, R"({"stride": 4, "heads": "two"})", {"heads", "two", "split"}}});
   refused("axial",
           {{Place::kDecoder, R"({"axis": "row"})", {"height"}},
            {Place::kDecoder, R"({"axis": "depth", "height": 4, "width": 4})", {"axis", "depth", "column"}},

@@ -408,6 +408,27 @@ TEST(KeyValuePages, ArriveInAnyPiecesAndAreTheSame) {
   }
 }
 
+// By many rows and by few.
+TEST(KeyValuePages, SmallOnesAreReadAsLargeOnes) {
+  for (DType type : Types()) {
+    World world(type, 1000, 40);
+    KeyValuePages small(type, 40, true, KeyValuePages::kSmallPage);
+    for (int64_t begin = 0; begin < 1000; begin += 250)
+      small.Append(world.k.rows().Slice(begin, 250), world.v.rows().Slice(begin, 250));
+    EXPECT_EQ(FirstDifference(world.Whole({&world.pages}), world.Whole({&small})), -1);
+    OwnedRows large_pages(type, 1000, 40), small_pages = large_pages;
+    world.Attend({{&world.pages, Band{700, 0}}}, 990, 993, large_pages);
+    world.Attend({{&small, Band{700, 0}}}, 990, 993, small_pages);
+    EXPECT_EQ(FirstDifference(large_pages, small_pages), -1);
+    StateArchive archive = StateArchive::Measuring();
+    small.DropBefore(100);
+    small.Archive(archive, small.begin(), 1000);
+    EXPECT_EQ(small.begin(), 96);
+    EXPECT_EQ(archive.measured(), KeyValuePages::Bytes(type, 40, 96, 1000, true, 32));
+    EXPECT_EQ(archive.measured() * 32, KeyValuePages::Bytes(type, 40, 0, 32, true, 32) * (1024 - 96));
+  }
+}
+
 TEST(KeyValuePages, HoldWhatTheClosedFormSays) {
   for (DType type : Types()) {
     for (int64_t n : {0, 1, 127, 128, 129, 1000}) {

@@ -35,6 +35,7 @@ std::vector<Setting> Settings() {
       {"performer", {{"type", "performer"}, {"kernel", "softmax"}, {"num_features", 30}}},
       {"fixed", {{"type", "sparse_fixed"}, {"stride", 30}, {"summary", 7}, {"heads", "split"}}},
       {"columns", {{"type", "axial"}, {"axis", "column"}, {"height", 40}, {"width", 13}}},
+      {"strided", {{"type", "sparse_strided"}, {"stride", 30}}},
       {"image",
        {{"type", "image_local_2d"},
         {"height", 40},

@@ -88,6 +88,8 @@ TEST(Workspace, IsWhatIsDeclared) {
                      precision);
   }
   ExpectAsDeclared(SmallConfig("decoder", "lm"), Precision::kF32);
+  ExpectAsDeclared(SmallConfig("decoder", "lm", {{"type", "sparse_strided"}, {"stride", 20}}),
+                   Precision::kF32);
   ExpectAsDeclared(SmallConfig("decoder", "lm",
                                {{"type", "image_local_2d"},
                                 {"height", 30},
