@@ -26,6 +26,7 @@ AGREED = ("native/plain-*", "native/softmax-*", "native/large-plain-*", "native/
           "native/sliding-window-*", "native/large-sliding-window-*", "native/relative-memory-*",
           "native/large-relative-memory-*", "native/lsh-*", "native/routing-*",
           "native/large-relative-memory-*", "native/compressive-*", "native/lsh-*",
+          "native/large-relative-memory-*", "native/lsh-*", "native/routing-*", "native/sinkhorn-*",
           "native/synthesizer-*", "native/large-synthesizer-*", "native/moe-*", "native/pkm-*",
           "native/blockwise-*", "native/image-local-1d-*", "native/image-local-2d-*", "native/sparse-fixed-*",
           "native/sparse-strided-*", "native/large-sparse-strided-*",

@@ -124,6 +124,8 @@ class Maker {
           1.0 / std::sqrt(static_cast<double>(width_ * rate)));
       Add(name + ".compress.bias", {width_}, 0.1);
     }
+    if (options["type"] == "sinkhorn")
+      Add(name + ".sort.weight", {heads, options["max_blocks"], head_dim}, 0.3);
     if (options["type"] == "linformer") Linformer(name, options, heads);
     if (options["type"] == "synthesizer") Synthesizer(name, options, heads, head_dim);
     if (options.contains("shaw")) {

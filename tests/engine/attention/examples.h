@@ -84,6 +84,13 @@ inline std::map<std::string, std::vector<int64_t>> WithRotations(int64_t width, 
           {"rotations", {heads, width / heads, hashes, directions}}};
 }
 
+// The same, with the sorting of so many blocks.
+inline std::map<std::string, std::vector<int64_t>> WithSorting(int64_t width, int64_t heads, int64_t blocks) {
+  auto tensors = QueryKeyValue(width, width, width);
+  tensors["sort.weight"] = {heads, blocks, width / heads};
+  return tensors;
+}
+
 // v, dense1, and what else the form reads.
 inline std::map<std::string, std::vector<int64_t>> Synthesizer(
     int64_t width, std::map<std::string, std::vector<int64_t>> more) {
@@ -244,6 +251,14 @@ inline std::vector<AttentionExample> AttentionExamples() {
        Place::kDecoder, 36, 3, WithRotations(36, 3, 3, 3), /*sorts=*/true},
       {"lsh", R"({"chunk_length": 150, "num_hashes": 2, "num_buckets": 16, "chunks_after": 1})",
        Place::kEncoder, 32, 4, WithRotations(32, 4, 2, 8)},
+      {"sinkhorn", R"({"block": 64, "max_blocks": 64})", Place::kDecoder, 32, 4, WithSorting(32, 4, 64)},
+      {"sinkhorn", R"({"block": 25, "max_blocks": 46, "iterations": 3, "two_softmax": true})",
+       Place::kDecoder, 36, 3, WithSorting(36, 3, 46)},
+      {"sinkhorn", R"({"block": 300, "max_blocks": 300, "temperature": 2})", Place::kDecoder, 32, 4,
+       WithSorting(32, 4, 300)},
+      {"sinkhorn", R"({"block": 40, "max_blocks": 100})", Place::kEncoder, 32, 4, WithSorting(32, 4, 100)},
+      {"sinkhorn", R"({"block": 50, "max_blocks": 100, "sort_cut": 2, "iterations": 8})", Place::kEncoder, 32,
+       4, WithSorting(32, 4, 100)},
       {"synthesizer", R"({"form": "dense", "n_max": 4096})", Place::kDecoder, 32, 4,
        Synthesizer(32, {{"dense2.weight", {4, 4096, 8}}, {"dense2.bias", {4, 4096}}})},
       {"synthesizer", R"({"form": "dense", "n_max": 4096})", Place::kEncoder, 33, 1,

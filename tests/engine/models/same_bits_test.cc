@@ -65,6 +65,8 @@ std::vector<Setting> Settings() {
         {"local_heads", 1},
         {"local_window", 30},
         {"strict_causal", true}}},
+      {"sorted", {{"type", "sinkhorn"}, {"block", 10}, {"max_blocks", 60}}},
+      {"sorted_twice", {{"type", "sinkhorn"}, {"block", 32}, {"max_blocks", 20}, {"two_softmax", true}}},
       {"synthesizer",
        {{"type", "synthesizer"},
         {"form", "mixture"},
@@ -238,6 +240,11 @@ TEST(SameBits, OfAnEncoderInAnyCompany) { ExpectSameBitsInAnyCompany({{"type", "
 TEST(SameBits, OfBlocksInAnyCompany) {
   ExpectSameBitsInAnyCompany(
       {{"type", "bigbird"}, {"block_size", 16}, {"num_blocks", 20}, {"num_random_blocks", 2}});
+}
+
+TEST(SameBits, OfBlocksThatAreSorted) {
+  ExpectSameBitsInAnyCompany({{"type", "sinkhorn"}, {"block", 7}, {"max_blocks", 50}});
+  ExpectSameBitsInAnyCompany({{"type", "sinkhorn"}, {"block", 20}, {"max_blocks", 50}, {"sort_cut", 2}});
 }
 
 TEST(SameBits, OfKeysAndValuesThatAreProjected) {

@@ -1,0 +1,123 @@
+#include "engine/ops/simd.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "engine/ops/sinkhorn.cc"
+#include "hwy/foreach_target.h"  // compiles this file once for each target
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "engine/ops/sinkhorn.h"
+#include "engine/ops/vector_math-inl.h"
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace heed {
+namespace HWY_NAMESPACE {
+
+using D = hn::CappedTag<float, 16>;
+using V = hn::VFromD<D>;
+
+// A column's sum of weights at most 1 above this has lost nothing to the exponential's underflow at e^-86.
+constexpr float kLeastSum = 1e-25f;
+constexpr float kLowest = std::numeric_limits<float>::lowest();
+
+int64_t Length(const SinkhornScores& r, int64_t row) { return r.triangle ? row + 1 : std::ssize(r.rows); }
+
+template <class Count>
+HWY_INLINE V OrLowest(V v, Count) {
+  return v;
+}
+HWY_INLINE V OrLowest(V v, First count) {
+  const D d;
+  return hn::IfThenElse(hn::FirstN(d, count.n), v, hn::Set(d, kLowest));
+}
+
+// Divides the row by its sum, of which it gives the logarithm, and adds what it then is to the columns' sums.
+float BalanceRow(const float* r, int64_t n, const float* g, float* weights, float* sums) {
+  const D d;
+  V peaks = hn::Set(d, kLowest);
+  ForVectors(d, n, [&](int64_t b, auto count) HWY_ATTR {
+    const V score = hn::Sub(Load(d, r + b, count), Load(d, g + b, count));
+    Store(d, score, weights + b, count);
+    peaks = hn::Max(peaks, OrLowest(score, count));
+  });
+  const float peak = hn::ReduceMax(d, peaks);
+  const float sum = Sum(d, n, [&](int64_t i, auto count) HWY_ATTR {
+    const V weight = ExpNonPositive(d, hn::Sub(Load(d, weights + i, count), hn::Set(d, peak)));
+    Store(d, weight, weights + i, count);
+    return Only(d, weight, count);
+  });
+  const V share = hn::Set(d, 1 / sum);
+  ForVectors(d, n, [&](int64_t i, auto count) HWY_ATTR {
+    Store(d, hn::MulAdd(Load(d, weights + i, count), share, Load(d, sums + i, count)), sums + i, count);
+  });
+  return peak + std::log(sum);
+}
+
+// The columns anew, each relative to its largest number.
+void BalanceColumns(const SinkhornScores& r, const float* f, float* g, float* sums) {
+  const D d;
+  const int64_t n = std::ssize(r.rows);
+  std::fill_n(g, n, kLowest);
+  std::fill_n(sums, n, 0.0f);
+  for (int64_t a = 0; a < n; ++a) {
+    ForVectors(d, Length(r, a), [&](int64_t b, auto count) HWY_ATTR {
+      const V score = hn::Sub(Load(d, r.rows[a] + b, count), hn::Set(d, f[a]));
+      Store(d, hn::Max(score, Load(d, g + b, count)), g + b, count);
+    });
+  }
+  for (int64_t a = 0; a < n; ++a) {
+    ForVectors(d, Length(r, a), [&](int64_t b, auto count) HWY_ATTR {
+      const V score = hn::Sub(Load(d, r.rows[a] + b, count), hn::Set(d, f[a]));
+      const V weight = ExpNonPositive(d, hn::Sub(score, Load(d, g + b, count)));
+      Store(d, hn::Add(Load(d, sums + b, count), weight), sums + b, count);
+    });
+  }
+  for (int64_t b = 0; b < n; ++b) g[b] += std::log(sums[b]);
+}
+
+void Balance(const SinkhornScores& r, int iterations, float* f, float* g, float* work) {
+  const int64_t n = std::ssize(r.rows);
+  float *sums = work, *weights = work + n;
+  std::fill_n(g, n, 0.0f);
+  for (int i = 0; i < iterations; ++i) {
+    std::fill_n(sums, n, 0.0f);
+    for (int64_t a = 0; a < n; ++a) f[a] = BalanceRow(r.rows[a], Length(r, a), g, weights, sums);
+    if (*std::min_element(sums, sums + n) < kLeastSum) {
+      BalanceColumns(r, f, g, sums);
+    } else {
+      for (int64_t b = 0; b < n; ++b) g[b] += std::log(sums[b]);
+    }
+  }
+}
+
+void BalancedRow(const float* r, int64_t n, float f, const float* g, float* weights) {
+  const D d;
+  ForVectors(d, n, [&](int64_t b, auto count) HWY_ATTR {
+    const V score = hn::Sub(Load(d, r + b, count), hn::Add(hn::Set(d, f), Load(d, g + b, count)));
+    Store(d, Exp(d, score), weights + b, count);
+  });
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace heed
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace heed {
+
+HWY_EXPORT(Balance);
+HWY_EXPORT(BalancedRow);
+
+void Balance(const SinkhornScores& r, int iterations, float* f, float* g, float* work) {
+  HWY_DYNAMIC_DISPATCH(Balance)(r, iterations, f, g, work);
+}
+
+void BalancedRow(const float* r, int64_t n, float f, const float* g, float* weights) {
+  HWY_DYNAMIC_DISPATCH(BalancedRow)(r, n, f, g, weights);
+}
+
+}  // namespace heed
+#endif  // HWY_ONCE
