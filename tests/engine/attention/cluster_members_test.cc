@@ -72,7 +72,8 @@ TEST(ClusterMembers, GoOnAfterTheyWereChosenAtOnceOrRestored) {
     Scratch scratch;
     chosen.Grow(from);
     chosen.Choose(0, scores.data(), from, scratch);
-    StateArchive archive = StateArchive::Restoring(Saved(chosen, from));
+    const std::string bytes = Saved(chosen, from);
+    StateArchive archive = StateArchive::Restoring(bytes);
     restored.Archive(archive, from);
     ASSERT_TRUE(archive.Finish().ok());
     for (int64_t token = from; token < 200; ++token) {
