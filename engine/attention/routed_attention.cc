@@ -83,8 +83,8 @@ class Run : public AttentionRun {
   };
   // Where a page's rows go beside the pages.
   struct Taken {
-    Rows queries;                       // normed, if they are not the keys
-    std::vector<Matrix<float>> scores;  // by set, or none
+    Rows queries;                         // normed, if they are not the keys
+    std::vector<Matrix<float>> scores{};  // by set, or none
   };
 
   const Options& options() const { return attention_->options(); }
@@ -98,6 +98,7 @@ class Run : public AttentionRun {
   Rows Of(int head, const Rows& rows) const {
     return rows.Cols(head * options().head_dim, options().head_dim);
   }
+  void TakeScores(Taken& taken, int64_t count, Scratch& scratch) const;
   void TakePage(const AttentionRows& rows, int head, int64_t token, const Taken& taken, int64_t count,
                 Scratch& scratch);
   void Take(const AttentionRows& rows, int head, int64_t cut, Scratch& scratch);
@@ -105,6 +106,10 @@ class Run : public AttentionRun {
   void Attend(const AttentionRows& rows, int head, int64_t first, int64_t cut, Scratch& scratch);
   void Merge(const AttentionRows& rows, int head, Range clusters, int64_t cut, Scratch& scratch);
   void Follow(const AttentionRows& rows, int head, Range tokens, Scratch& scratch);
+  void FollowTogether(int head, Range tokens, const Taken& taken, const Rows& out, Scratch& scratch);
+  std::vector<int32_t> Join(int head, int64_t token, const Taken& taken, int64_t row);
+  void FollowAlone(int head, int64_t token, const std::vector<int32_t>& clusters, const void* given,
+                   const Rows& out, Scratch& scratch);
   template <typename Query>
   void AttendFrom(int head, const Gathering& gathering, const Query& query, const Rows& results,
                   Scratch& scratch) const;
@@ -262,6 +267,13 @@ Run::Work Run::WorkOf(const AttentionRows& rows, int head) const {
   return work;
 }
 
+// Memory for those of so many rows.
+void Run::TakeScores(Taken& taken, int64_t count, Scratch& scratch) const {
+  const int64_t clusters = options().clusters;
+  for (int set = 0; set < options().sets(); ++set)
+    taken.scores.push_back({scratch.Take<float>(kGrid * clusters), count, clusters, clusters});
+}
+
 // So many rows from `token` on, of one page.
 void Run::TakePage(const AttentionRows& rows, int head, int64_t token, const Taken& taken, int64_t count,
                    Scratch& scratch) {
@@ -285,9 +297,8 @@ void Run::Take(const AttentionRows& rows, int head, int64_t cut, Scratch& scratc
   const Work work = WorkOf(rows, head);
   ForTakenPages(0, tokens(), cut, [&](int64_t token, int64_t count) {
     const ScratchFrame frame(scratch);
-    Taken taken{work.normed.Slice(token, count), {}};
-    for (int set = 0; set < o.sets() && attention_->HasMembers(tokens()); ++set)
-      taken.scores.push_back({scratch.Take<float>(kGrid * o.clusters), count, o.clusters, o.clusters});
+    Taken taken{work.normed.Slice(token, count)};
+    if (attention_->HasMembers(tokens())) TakeScores(taken, count, scratch);
     TakePage(rows, head, token, taken, count, scratch);
     float* to = work.scores + token;
     for (const Matrix<float>& scores : taken.scores) {
@@ -373,44 +384,55 @@ void Run::Merge(const AttentionRows& rows, int head, Range clusters, int64_t cut
 void Run::Follow(const AttentionRows& rows, int head, Range tokens, Scratch& scratch) {
   const ScratchFrame frame(scratch);
   const Options& o = options();
-  const int64_t dim = o.head_dim, count = tokens.size();
-  const auto vectors = [&] {
-    const DType type = attention_->core().type();
-    return Rows{type, scratch.Take<char>(kGrid * dim * SizeOf(type)), count, dim, dim};
-  };
-  const Rows results = vectors(), out = Of(head, rows.out);
-  Taken taken{vectors(), {}};
-  for (int set = 0; set < o.sets(); ++set)
-    taken.scores.push_back({scratch.Take<float>(kGrid * o.clusters), count, o.clusters, o.clusters});
-  MeanRow mean(scratch.Take<float>(dim), dim);
+  const DType type = attention_->core().type();
+  const int64_t count = tokens.size();
+  Taken taken{{type, scratch.Take<char>(kGrid * o.head_dim * SizeOf(type)), count, o.head_dim, o.head_dim}};
+  TakeScores(taken, count, scratch);
   TakePage(rows, head, tokens.begin, taken, count, scratch);
+  const Rows out = Of(head, rows.out).Slice(tokens.begin - from_, count);
+  const int64_t alone = std::clamp(o.window, tokens.begin, tokens.end);
+  if (alone > tokens.begin) FollowTogether(head, {tokens.begin, alone}, taken, out, scratch);
+  for (int64_t row = 0; row < count; ++row) {
+    const int64_t token = tokens.begin + row;
+    const std::vector<int32_t> clusters = Join(head, token, taken, row);
+    if (token >= alone) FollowAlone(head, token, clusters, taken.queries.at(row), out.Slice(row, 1), scratch);
+  }
+}
 
+void Run::FollowTogether(int head, Range tokens, const Taken& taken, const Rows& out, Scratch& scratch) {
+  Gathering all{std::vector<int32_t>(tokens.size()), std::vector<int32_t>(tokens.end)};
+  std::iota(all.queries.begin(), all.queries.end(), static_cast<int32_t>(tokens.begin));
+  std::iota(all.keys.begin(), all.keys.end(), 0);
   const auto query = [&](int64_t token) { return taken.queries.at(token - tokens.begin); };
-  const int64_t most = std::clamp(o.window, tokens.begin, tokens.end);
-  if (most > tokens.begin) {
-    Gathering all{std::vector<int32_t>(most - tokens.begin), std::vector<int32_t>(most)};
-    std::iota(all.queries.begin(), all.queries.end(), static_cast<int32_t>(tokens.begin));
-    std::iota(all.keys.begin(), all.keys.end(), 0);
-    AttendFrom(head, all, query, results, scratch);
-    Convert(results.Slice(0, most - tokens.begin), out.Slice(tokens.begin - from_, most - tokens.begin));
+  AttendFrom(head, all, query, out.Slice(0, tokens.size()), scratch);
+}
+
+// The next token, a row of those taken: the clusters that it is a query of.
+std::vector<int32_t> Run::Join(int head, int64_t token, const Taken& taken, int64_t row) {
+  std::vector<int32_t> clusters;
+  for (int32_t cluster = 0; cluster < options().clusters; ++cluster) {
+    bool member = false;  // as the last set has it: the queries'
+    for (int set = 0; set < options().sets(); ++set)
+      member = heads_[head].members[set].Add(cluster, token, taken.scores[set].row(row)[cluster]);
+    if (member) clusters.push_back(cluster);
   }
-  std::vector<ClusterMembers>& members = heads_[head].members;
-  for (int64_t token = tokens.begin; token < tokens.end; ++token) {
-    int64_t clusters = 0;
-    mean.Clear();
-    for (int64_t cluster = 0; cluster < o.clusters; ++cluster) {
-      bool member = false;  // the query, of which the set is the last
-      for (int set = 0; set < o.sets(); ++set)
-        member = members[set].Add(cluster, token, taken.scores[set].row(token - tokens.begin)[cluster]);
-      if (token < most || !member) continue;
-      const std::span<const int32_t> keys = members.front().Of(cluster, token + 1);
-      AttendFrom(head, {{static_cast<int32_t>(token)}, {keys.begin(), keys.end()}}, query,
-                 results.Slice(0, 1), scratch);
-      mean.Add(results.Slice(0, 1), scratch);
-      ++clusters;
-    }
-    if (token >= most) mean.Write(clusters, out.Slice(token - from_, 1));
+  return clusters;
+}
+
+void Run::FollowAlone(int head, int64_t token, const std::vector<int32_t>& clusters, const void* given,
+                      const Rows& out, Scratch& scratch) {
+  const ScratchFrame frame(scratch);
+  const int64_t dim = options().head_dim;
+  const Rows result{out.dtype, scratch.Take<char>(dim * SizeOf(out.dtype)), 1, dim, dim};
+  MeanRow mean(scratch.Take<float>(dim), dim);
+  mean.Clear();
+  const auto query = [&](int64_t) { return given; };
+  for (const int32_t cluster : clusters) {
+    const std::span<const int32_t> keys = heads_[head].members.front().Of(cluster, token + 1);
+    AttendFrom(head, {{static_cast<int32_t>(token)}, {keys.begin(), keys.end()}}, query, result, scratch);
+    mean.Add(result, scratch);
   }
+  mean.Write(std::ssize(clusters), out);
 }
 
 void Run::Archive(StateArchive& archive) {
@@ -522,10 +544,10 @@ int64_t RoutedAttention::ScratchBytes() const {
   const Options& o = options_;
   const auto floats = [](int64_t n) { return Scratch::Piece(n * SizeOf(DType::kF32)); };
   const int64_t page = floats(kGrid * o.head_dim);
-  const int64_t taking =
-      2 * page + GemmScratchBytes() + 2 * page + o.sets() * floats(kGrid * o.clusters) + floats(o.head_dim);
-  const int64_t attending = core_.ScratchBytes(std::max(ClusterRows(), kGrid)) + floats(o.head_dim);
-  return std::max(taking + attending, ClusterMembers::ScratchBytes(o.window));
+  const int64_t taken = page + o.sets() * floats(kGrid * o.clusters);
+  const int64_t taking = 2 * page + GemmScratchBytes();
+  const int64_t attending = core_.ScratchBytes(std::max(ClusterRows(), kGrid)) + 3 * floats(o.head_dim);
+  return std::max(taken + std::max(taking, attending), ClusterMembers::ScratchBytes(o.window));
 }
 
 }  // namespace heed
