@@ -19,7 +19,7 @@
 
 #include "absl/log/check.h"
 #include "engine/attention/attention.h"
-#include "engine/attention/key_value_pages.h"
+#include "engine/attention/few_keys.h"
 #include "engine/attention/softmax_core.h"
 #include "engine/base/round.h"
 #include "engine/base/status.h"
@@ -38,8 +38,7 @@ constexpr int64_t kPanel = 64, kProjected = 128;
 // Rows of a sequence that the micro-kernel sums come in multiples of this, zeros included, so that few shapes
 // occur.
 constexpr int64_t kPiece = 32;
-constexpr int64_t kKept = 8 * KeyValuePages::kPage;  // projected rows that one task puts into pages
-constexpr int64_t kAttending = 4 * kGrid;
+constexpr int64_t kKept = 8 * FewKeys::kWritten;  // projected rows that one task makes keys and values
 
 enum Side : int { kKeys, kValues };
 
@@ -125,8 +124,7 @@ LinformerAttention::LinformerAttention(const AttentionSetting& setting, const Li
 }
 
 int64_t LinformerAttention::StateBytes(int64_t) const {
-  return static_cast<int64_t>(sizeof(int64_t)) + SumsBytes() +
-         heads_ * KeyValuePages::Bytes(core_.type(), core_.head_dim(), 0, k());
+  return static_cast<int64_t>(sizeof(int64_t)) + SumsBytes() + FewKeys::Bytes(core_, heads_, k());
 }
 
 // A row's key and value go into k sums each, and it attends to as many.
@@ -136,8 +134,8 @@ double LinformerAttention::Cost(int64_t rows, int64_t) const {
 
 int64_t LinformerAttention::ScratchBytes() const {
   const int64_t size = SizeOf(core_.type());
-  const int64_t rounded = 2 * Scratch::Piece(KeyValuePages::kPage * core_.head_dim() * size);
-  return std::max({Scratch::Piece(kGrid * kPanel * size), rounded, core_.ScratchBytes()});
+  return std::max(
+      {Scratch::Piece(kGrid * kPanel * size), FewKeys::WriteScratchBytes(core_), core_.ScratchBytes()});
 }
 
 // -------------------------------------------------------------------------------------------- one sequence
@@ -145,8 +143,7 @@ int64_t LinformerAttention::ScratchBytes() const {
 class Run : public AttentionRun {
  public:
   explicit Run(const LinformerAttention& attention)
-      : attention_(&attention),
-        heads_(attention.heads(), KeyValuePages(attention.core().type(), attention.core().head_dim())) {}
+      : attention_(&attention), keys_(attention.core(), attention.heads()) {}
   std::vector<AttentionStage> Begin(const AttentionRows& rows) override;
   void Do(const AttentionRows& rows, int stage, int64_t task, Scratch& scratch) override;
   std::unique_ptr<AttentionRun> Clone() const override { return std::make_unique<Run>(*this); }
@@ -164,10 +161,9 @@ class Run : public AttentionRun {
 
   const LinformerAttention* attention_;
   int64_t tokens_ = 0;
-  Buffer sums_;                       // of both sides and all groups
-  std::vector<KeyValuePages> heads_;  // the projected rows
-  int64_t projecting_ = 1;            // rows of E of a task
-  int64_t attending_ = 1;             // rows of a task
+  Buffer sums_;             // of both sides and all groups
+  FewKeys keys_;            // the projected rows
+  int64_t projecting_ = 1;  // rows of E of a task
 };
 
 std::vector<AttentionStage> Run::Begin(const AttentionRows& rows) {
@@ -175,17 +171,15 @@ std::vector<AttentionStage> Run::Begin(const AttentionRows& rows) {
   CHECK(tokens_ == 0 && rows.count > 0 && rows.count <= a.max_tokens());  // an encoder's rows come whole
   tokens_ = rows.count;
   sums_ = Buffer::Lasting(a.SumsBytes());
-  for (KeyValuePages& head : heads_) head.Grow(a.k());
+  keys_.Grow(a.k());
 
   const int64_t dim = a.core().head_dim(), panels = Quotient(a.group_columns(), kPanel);
   const double sum_cost = static_cast<double>(rows.count * std::min(kPanel, RoundUp(a.group_columns(), 16)));
   projecting_ = std::min({static_cast<int64_t>(kTaskCost / sum_cost) / 8 * 8, kProjected, a.k()});
-  const double row_cost = 2 * static_cast<double>(a.k() * dim);
-  attending_ = std::min({static_cast<int64_t>(kTaskCost / row_cost), kAttending, rows.count});
   return {
       {2 * a.groups() * panels * Quotient(a.k(), projecting_), sum_cost * static_cast<double>(projecting_)},
       {a.heads() * Quotient(a.k(), kKept), kMoved * static_cast<double>(2 * std::min(a.k(), kKept) * dim)},
-      {a.heads() * Quotient(rows.count, attending_), row_cost * static_cast<double>(attending_)}};
+      keys_.Cut(rows.count)};
 }
 
 void Run::Do(const AttentionRows& rows, int stage, int64_t task, Scratch& scratch) {
@@ -220,18 +214,6 @@ void Pack(const Rows& rows, int64_t width, char* packed) {
   std::memset(packed + packed_rows * bytes, 0, (RoundUp(rows.rows, kPiece) - packed_rows) * bytes);
 }
 
-void Multiply(const Rows& a, const void* b, Matrix<float> c, bool add) {
-  MicroKernel::Get({.a = a.dtype,
-                    .m = static_cast<int>(a.rows),
-                    .n = static_cast<int>(c.cols),
-                    .k = static_cast<int>(a.cols),
-                    .lda = a.stride,
-                    .ldb = c.cols,
-                    .ldc = c.stride,
-                    .add = add})
-      ->Run(a.data, b, c.data);
-}
-
 // Some rows of E times a panel of keys, or of F times one of values.
 void Run::Project(const AttentionRows& rows, int64_t task, Scratch& scratch) {
   const LinformerAttention& a = *attention_;
@@ -249,43 +231,28 @@ void Run::Project(const AttentionRows& rows, int64_t task, Scratch& scratch) {
   for (int64_t row = 0; row < rows.count; row += kGrid) {
     const int64_t block = std::min(kGrid, rows.count - row);
     Pack(given.Slice(row, block), sums.cols, packed);
-    Multiply(projection.Cols(row, RoundUp(block, kPiece)), packed, sums, row > 0);
+    MicroKernel::Multiply(projection.Cols(row, RoundUp(block, kPiece)), packed, sums.cols, sums, row > 0);
   }
 }
 
 void Run::Keep(int64_t task, Scratch& scratch) {
-  const LinformerAttention& a = *attention_;
-  const int64_t cuts = Quotient(a.k(), kKept), head = task / cuts, begin = task % cuts * kKept;
-  const int64_t end = std::min(begin + kKept, a.k()), dim = a.core().head_dim();
-  const DType type = a.core().type();
-  const Rows keys = HeadSums(kKeys, head), values = HeadSums(kValues, head);
-  for (int64_t place = begin; place < end; place += KeyValuePages::kPage) {
-    const ScratchFrame frame(scratch);
-    const int64_t count = std::min(KeyValuePages::kPage, end - place);
-    const auto rounded = [&](const Rows& sums) {
-      const Rows to{type, scratch.Take<char>(count * dim * SizeOf(type)), count, dim, dim};
-      Convert(sums.Slice(place, count), to);
-      return to;
-    };
-    heads_[head].Write(place, rounded(keys), rounded(values));
-  }
+  const int64_t cuts = Quotient(attention_->k(), kKept), head = task / cuts, first = task % cuts * kKept;
+  const int64_t count = std::min(kKept, attention_->k() - first);
+  keys_.Write(static_cast<int>(head), first, HeadSums(kKeys, head).Slice(first, count),
+              HeadSums(kValues, head).Slice(first, count), scratch);
 }
 
 void Run::Attend(const AttentionRows& rows, int64_t task, Scratch& scratch) const {
-  const int64_t cuts = Quotient(rows.count, attending_), head = task / cuts, row = task % cuts * attending_;
-  const int64_t count = std::min(attending_, rows.count - row), dim = attention_->core().head_dim();
-  const auto part = [&](const Rows& all) { return all.Slice(row, count).Cols(head * dim, dim); };
-  SoftmaxQueries queries;
-  queries.q = part(rows.products[0]);
-  queries.out = part(rows.out);
-  const KeySource projected{.pages = &heads_[head]};
-  attention_->core().Attend(queries, {&projected, 1}, scratch);
+  const auto [head, row, count] = keys_.At(task);
+  const int64_t dim = attention_->core().head_dim(), column = head * dim;
+  keys_.Attend(head, rows.products[0].Slice(row, count).Cols(column, dim),
+               rows.out.Slice(row, count).Cols(column, dim), scratch);
 }
 
 void Run::Archive(StateArchive& archive) {
   archive.Number(tokens_, 0, attention_->max_tokens());
   if (archive.measuring()) archive.Bytes(sums_, static_cast<int64_t>(sums_.size()));
-  for (KeyValuePages& head : heads_) head.Archive(archive, 0, tokens_ > 0 ? attention_->k() : 0);
+  keys_.Archive(archive, tokens_ > 0 ? attention_->k() : 0);
 }
 
 std::unique_ptr<AttentionRun> LinformerAttention::Start() const { return std::make_unique<Run>(*this); }

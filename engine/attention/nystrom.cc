@@ -8,7 +8,7 @@
 // Encoder only: a landmark is made of later rows too, so that a decoder would see the future.
 // State: keys and values of m landmarks a head; while they are found, also m (head_dim + 2) numbers for
 //   each 1,024 rows, and m landmarks thrice.
-// For long texts: 64 landmarks read 65,536 rows at a thousandth of full attention's work.
+// For long texts: 65,536 rows with 64 landmarks are a five-hundredth of full attention's work.
 //
 // Landmarks, the inverse and sums over the sequence are f32; what products with rows read is rounded once.
 #include <algorithm>
