@@ -84,39 +84,42 @@ std::vector<Precision> Precisions() {
   return all;
 }
 
-void WholeSequences(const Limits& limits) {
+void WholeSequences(Threads& one) {
   Table table({"rows", "head_dim", "precision", "time", "speed", "of hot"});
   for (int64_t head_dim : {64, 32}) {
     for (Precision precision : Precisions()) {
       Layer layer(1, head_dim, false, precision);
+      LimitsNow limits(one, precision);
       for (int64_t n : {128, 512, 2048, 4096, 16384}) {
-        const double seconds = LeastSeconds({[&] { layer.Extend(*layer.Start(), 0, n); }})[0];
+        limits.Reset();
+        const double seconds =
+            LeastSeconds({[&] { layer.Extend(*layer.Start(), 0, n); }, [&] { limits.Measure(); }})[0];
         const double speed = 4.0 * n * n * head_dim / seconds;
         table.Row({Cat(n), Cat(head_dim), Cat(Name(precision)), Milliseconds(seconds), Rate(speed, "OP/s"),
-                   Percent(speed / limits.operations_of_one[static_cast<int>(precision)])});
+                   Percent(speed / limits.operations())});
       }
     }
   }
 }
 
-void Bands(const Limits& limits) {
+void Bands(Threads& one) {
   constexpr int64_t kRows = 16384, kWindow = 512, kHeadDim = 64;
   Table table({"window", "form   ", "precision", "time", "speed", "of hot"});
   for (bool causal : {true, false}) {
     for (Precision precision : Precisions()) {
       Layer layer(1, kHeadDim, causal, precision, {{"type", "sliding_window"}, {"window", kWindow}});
-      const double seconds = LeastSeconds({[&] { layer.Extend(*layer.Start(), 0, kRows); }})[0];
+      LimitsNow limits(one, precision);
+      const double seconds =
+          LeastSeconds({[&] { layer.Extend(*layer.Start(), 0, kRows); }, [&] { limits.Measure(); }})[0];
       const double speed = 2 * layer.Cost(kRows) / seconds;
       table.Row({Cat(kWindow), causal ? "decoder" : "encoder", Cat(Name(precision)), Milliseconds(seconds),
-                 Rate(speed, "OP/s"),
-                 Percent(speed / limits.operations_of_one[static_cast<int>(precision)])});
+                 Rate(speed, "OP/s"), Percent(speed / limits.operations())});
     }
   }
 }
 
-void Steps() {
+void Steps(Threads& one) {
   constexpr int kHeads = 32;  // together far beyond the caches
-  Threads one(1);
   ColdMemory memory(one);
   Table table({"context", "head_dim", "precision", "time", "read", "memory then", "of memory"});
   for (int64_t head_dim : {64}) {
@@ -139,10 +142,11 @@ void Steps() {
 
 }  // namespace
 
-void AttentionSection(Threads&, const Limits& limits) {
-  WholeSequences(limits);
-  Bands(limits);
-  Steps();
+void AttentionSection(Threads&) {
+  Threads one(1);
+  WholeSequences(one);
+  Bands(one);
+  Steps(one);
 }
 
 }  // namespace heed

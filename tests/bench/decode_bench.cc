@@ -42,12 +42,13 @@ std::string StateAfter(const Model& model, int64_t context, Threads& threads) {
 
 }  // namespace
 
-void DecodeSection(Threads& threads, const Limits& limits) {
+void DecodeSection(Threads& threads) {
   Table table({"context", "batch", "dtype", "ms a step", "tokens/s", "x batch 1", "memory then",
                "share of the least time"});
   ColdMemory memory(threads);
   for (Precision precision : {Precision::kF32, Precision::kBf16, Precision::kInt8}) {
     RandomModel model = MakeRandomModel(Llama135M(), precision);
+    LimitsNow limits(threads, model->info().precision);
     for (int64_t context : {128, 2048}) {
       const std::string prompt = StateAfter(*model, context, threads);
       double one = 0;
@@ -55,12 +56,14 @@ void DecodeSection(Threads& threads, const Limits& limits) {
         Batch batch(*model, prompt, size);
         double bytes = static_cast<double>(model->info().weight_bytes) +
                        static_cast<double>(size) * model->StateBytes(context);
+        limits.Reset();
+        limits.Measure();
         std::vector<double> seconds = LeastSeconds(
             {[&] { batch.Step(*model, threads); }, [&] { memory.Read(static_cast<int64_t>(bytes)); }}, 0.7);
         double step = seconds[0], read = seconds[1];
         if (size == 1) one = step;
         double operations = 2.0 * size * (model->Cost(context + 1) - model->Cost(context));
-        double compute = operations / limits.Operations(model->info().precision);
+        double compute = operations / limits.operations();
         table.Row({Cat(context), Cat(size), std::string(Name(model->info().precision)), Milliseconds(step),
                    Cat(static_cast<int64_t>(size / step)), Times(one * size / step),
                    Rate(bytes / read, "B/s"), Percent(std::max(compute, read) / step)});

@@ -41,7 +41,7 @@ double PaddingFactor(const Model& model, const std::vector<int64_t>& lengths) {
 
 }  // namespace
 
-void EncoderSection(Threads& threads, const Limits& limits) {
+void EncoderSection(Threads& threads) {
   const std::vector<int64_t> lengths = RaggedLengths();
   const int64_t tokens = std::accumulate(lengths.begin(), lengths.end(), int64_t{0});
   Table table({"encoder       ", "dtype", "tokens/s", "share of hot", "padded to the longest of 32"});
@@ -50,11 +50,12 @@ void EncoderSection(Threads& threads, const Limits& limits) {
       RandomModel model = MakeRandomModel(config, precision);
       double operations = 0;
       for (int64_t length : lengths) operations += 2 * model->Cost(length);
-      double seconds = LeastSeconds({[&] { RunAll(*model, lengths, threads); }}, 1.0)[0];
+      LimitsNow limits(threads, model->info().precision);
+      double seconds =
+          LeastSeconds({[&] { RunAll(*model, lengths, threads); }, [&] { limits.Measure(); }}, 0.7)[0];
       table.Row({name, std::string(Name(model->info().precision)),
                  Cat(static_cast<int64_t>(tokens / seconds)),
-                 Percent(operations / seconds / limits.Operations(model->info().precision)),
-                 Times(PaddingFactor(*model, lengths))});
+                 Percent(operations / seconds / limits.operations()), Times(PaddingFactor(*model, lengths))});
     }
   }
 }

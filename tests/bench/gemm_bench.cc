@@ -139,8 +139,10 @@ struct Timing {
 
 // Few rows are over in microseconds, and some weights are still in the cache from the last time around: there
 // a measurement is a way through all the copies, by turns with one through as much of `memory`.
-Timing TimeOf(OurProduct& product, int64_t rows, ColdMemory& memory) {
-  if (rows >= kMinComputeRows) return {LeastSeconds({[&] { product.Run(); }})[0]};
+Timing TimeOf(OurProduct& product, int64_t rows, ColdMemory& memory, LimitsNow& limits) {
+  limits.Reset();
+  limits.Measure();
+  if (rows >= kMinComputeRows) return {LeastSeconds({[&] { product.Run(); }, [&] { limits.Measure(); }})[0]};
   auto each = [&](auto once) {
     return [&product, once] {
       for (int i = 0; i < product.copies(); ++i) once();
@@ -170,7 +172,7 @@ double TimeOfPeer(OurProduct& ours, Shape shape, int64_t rows, Precision precisi
 
 }  // namespace
 
-void GemmSection(Threads& threads, const Limits& limits) {
+void GemmSection(Threads& threads) {
   Table table({"in x out", "rows", "precision", "time", "speed", "bound by           ", "of the limit",
                "oneDNN", "its / ours"});
   ColdMemory memory(threads);
@@ -178,12 +180,13 @@ void GemmSection(Threads& threads, const Limits& limits) {
     for (Precision precision : {Precision::kF32, Precision::kBf16, Precision::kInt8}) {
       if (Supported(precision) != precision) continue;
       OurProduct product(threads, shape, precision);
+      LimitsNow limits(threads, precision);
       for (int64_t rows : {1, 4, 16, 64, 256, 2048}) {
         product.SetRows(rows);
-        Timing time = TimeOf(product, rows, memory);
+        Timing time = TimeOf(product, rows, memory, limits);
         const double peer = TimeOfPeer(product, shape, rows, precision, threads.count(), time.product);
         const double operations = 2.0 * rows * shape.in * shape.out, bytes = product.weight_bytes();
-        const double compute = operations / limits.Operations(precision);
+        const double compute = operations / limits.operations();
         const bool memory_bound = time.read > compute;
         table.Row({Cat(shape.in, " x ", shape.out), Cat(rows), Cat(Name(precision)),
                    Milliseconds(time.product),

@@ -10,24 +10,23 @@
 
 namespace heed {
 
-void LongSection(Threads& threads, const Limits& limits) {
+void LongSection(Threads& threads) {
   constexpr int64_t kTokens = 65536;
   Table table({"tokens", "dtype", "seconds", "share of hot", "state MiB", "peak above weights MiB",
                "ms a token there"});
   for (Precision precision : {Precision::kF32, Precision::kBf16}) {
     RandomModel model = MakeRandomModel(LongDecoder(), precision);
+    LimitsNow limits(threads, model->info().precision);
     ResetPeakMemory();
     const double before = MemoryMib("VmRSS");
     std::unique_ptr<Sequence> sequence;
-    double seconds = LeastSeconds({[&] {
-                                    sequence.reset();
-                                    sequence = AfterPrompt(*model, kTokens, threads);
-                                  }},
-                                  /*seconds=*/0, /*rounds=*/1)[0];
+    const auto read = [&] { sequence = AfterPrompt(*model, kTokens, threads); };
+    const auto measure = [&] { limits.Measure(); };
+    double seconds = LeastSeconds({measure, read, measure}, /*seconds=*/0, /*rounds=*/1)[1];
     double step = LeastSeconds({[&] { Step(*model, *sequence, threads); }})[0];
     table.Row({Cat(kTokens), std::string(Name(model->info().precision)),
                Cat(static_cast<int64_t>(seconds * 100) / 100.0),
-               Percent(2 * model->Cost(kTokens) / seconds / limits.Operations(model->info().precision)),
+               Percent(2 * model->Cost(kTokens) / seconds / limits.operations()),
                Cat(model->StateBytes(kTokens) >> 20), Cat(static_cast<int64_t>(MemoryMib("VmHWM") - before)),
                Milliseconds(step)});
   }

@@ -27,24 +27,26 @@ constexpr int64_t kTokens = 16384;
 
 std::string Hundredths(double seconds) { return Cat(static_cast<int64_t>(seconds * 100) / 100.0); }
 
-void Engine(Threads& threads, const Limits& limits) {
+void Engine(Threads& threads) {
   const Json config = Longformer(kTokens);
   Table table({"Longformer", "dtype", "seconds", "share of hot", "peak above weights MiB"});
   for (Precision precision : {Precision::kF32, Precision::kBf16}) {
     const RandomModel model = MakeRandomModel(config, precision);
+    LimitsNow limits(threads, model->info().precision);
     ResetPeakMemory();
     const double before = MemoryMib("VmRSS");
-    const double seconds = LeastSeconds({[&] {
+    const auto read = [&] {
       int32_t label;
       const std::unique_ptr<Sequence> sequence = model->Start();
       std::vector<Work> batch;
       batch.push_back(LastRow(sequence.get(), Tokens(kTokens, config["vocab_size"]), &label));
       batch.back().wanted = {0};
       RunPass(*model, batch, threads);
-    }})[0];
+    };
+    const double seconds = LeastSeconds({read, [&] { limits.Measure(); }})[0];
     const double operations = 2 * model->Cost(kTokens);
     table.Row({Cat(kTokens, " tokens"), std::string(Name(model->info().precision)), Hundredths(seconds),
-               Percent(operations / seconds / limits.Operations(model->info().precision)),
+               Percent(operations / seconds / limits.operations()),
                Cat(static_cast<int64_t>(MemoryMib("VmHWM") - before))});
   }
 }
@@ -123,8 +125,8 @@ void Grpc(Threads& threads) {
 
 }  // namespace
 
-void LongformerSection(Threads& threads, const Limits& limits) {
-  Engine(threads, limits);
+void LongformerSection(Threads& threads) {
+  Engine(threads);
   Grpc(threads);
 }
 

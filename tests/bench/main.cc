@@ -10,7 +10,7 @@ namespace {
 
 struct Section {
   const char* name;
-  void (*run)(heed::Threads&, const heed::Limits&);
+  void (*run)(heed::Threads&);
 };
 
 constexpr Section kSections[] = {
@@ -55,11 +55,10 @@ int main(int argc, char** argv) {
     for (const Section& section : kSections) sections.push_back(&section);
   }
   heed::Threads threads(count);
-  const heed::Limits limits = heed::MeasureLimits(threads);
-  heed::Print(limits);
+  heed::Print(heed::MeasureLimits(threads));
   for (const Section* section : sections) {
     std::printf("== %s ==\n", section->name);
-    section->run(threads, limits);
+    section->run(threads);
     std::printf("\n");
   }
 }

@@ -62,26 +62,10 @@ double OverTeam(Threads& threads, Measure measure) {
   return sum;
 }
 
-double HotOperations(Threads& threads, DType a) {
-  if (!HasMicroKernel(a)) return 0;
-  return OverTeam(threads, [&](Team& team) {
-    double best = 0;
-    for (int m : {128, 160, 192}) {
-      HotKernel kernel(a, m);
-      for (int round = 0; round < 40; ++round) {
-        team.Barrier();
-        best = std::max(best, kernel.OperationsPerSecond(20));
-      }
-    }
-    return best;
-  });
-}
-
 // A second, of what the threads read together in their best round.
 double ReadBytes(Threads& threads) {
-  constexpr int64_t kBytes = 256 << 20;
   ColdMemory memory(threads);
-  return kBytes / LeastSeconds({[&] { memory.Read(kBytes); }}, 0.5)[0];
+  return ColdMemory::kBytes / LeastSeconds({[&] { memory.Read(ColdMemory::kBytes); }}, 0.5)[0];
 }
 
 std::string Text(const char* format, auto... values) {
@@ -92,28 +76,46 @@ std::string Text(const char* format, auto... values) {
 
 }  // namespace
 
-ColdMemory::ColdMemory(Threads& threads) : threads_(threads), numbers_(Buffer::Zeros(kBytes)) {}
+double HotOperations(Threads& threads, Precision precision, int rounds) {
+  constexpr DType kInputs[] = {DType::kF32, DType::kBf16, DType::kU8};  // by Precision
+  const DType input = kInputs[static_cast<int>(precision)];
+  if (!HasMicroKernel(input)) return 0;
+  return OverTeam(threads, [&](Team& team) {
+    double best = 0;
+    for (int m : {128, 160, 192}) {
+      HotKernel kernel(input, m);
+      for (int round = 0; round < rounds; ++round) {
+        team.Barrier();
+        best = std::max(best, kernel.OperationsPerSecond(20));
+      }
+    }
+    return best;
+  });
+}
+
+ColdMemory::ColdMemory(Threads& threads, int64_t bytes)
+    : threads_(threads), numbers_(Buffer::Zeros(bytes / 64 * 64)) {}
 
 void ColdMemory::Read(int64_t bytes) {
+  const int64_t all = static_cast<int64_t>(numbers_.size());
   for (int64_t left = bytes; left > 0;) {
-    const int64_t count = std::min(left, kBytes - at_);
+    const int64_t count = std::min(left, all - at_);
     const float* numbers = numbers_.as<float>() + at_ / 4;
     threads_.RunTeam([&](Team& team) {
       const Range share = team.Share(count / 4, 1024);
       if (!AllFinite(numbers + share.begin, share.size())) std::abort();
     });
     left -= count;
-    at_ = (at_ + count) % kBytes;
+    at_ = (at_ + count) % all;
   }
 }
 
 Limits MeasureLimits(Threads& threads) {
-  constexpr DType kInputs[] = {DType::kF32, DType::kBf16, DType::kU8};  // by Precision
   Limits limits{.cpu = CpuName(), .isa = MicroKernelIsa(), .threads = threads.count()};
   Threads one(1);
   for (int p = 0; p < 3; ++p) {
-    limits.operations_of_one[p] = HotOperations(one, kInputs[p]);
-    limits.operations[p] = HotOperations(threads, kInputs[p]);
+    limits.operations_of_one[p] = HotOperations(one, static_cast<Precision>(p));
+    limits.operations[p] = HotOperations(threads, static_cast<Precision>(p));
   }
   limits.read_bytes_of_one = ReadBytes(one);
   limits.read_bytes = ReadBytes(threads);
@@ -132,6 +134,18 @@ void Print(const Limits& limits) {
   }
   std::printf("memory read %s (%s)\n\n", Rate(limits.read_bytes, "B/s").c_str(),
               Rate(limits.read_bytes_of_one, "B/s").c_str());
+}
+
+void LimitsNow::Measure() {
+  constexpr int64_t kRead = 64 << 20;
+  operations_ = std::max(operations_, HotOperations(threads_, precision_, /*rounds=*/4));
+  const auto start = Clock::now();
+  memory_.Read(kRead);
+  bytes_ = std::max(bytes_, kRead / SecondsSince(start));
+}
+
+double LimitsNow::LeastTime(double operations, double bytes) const {
+  return std::max(operations / operations_, bytes / bytes_);
 }
 
 std::vector<double> LeastSeconds(const std::vector<std::function<void()>>& functions, double seconds,

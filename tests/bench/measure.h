@@ -14,7 +14,7 @@
 
 namespace heed {
 
-// What the hardware gives at most.
+// What the hardware gives at most: printed once, to know the machine by.
 struct Limits {
   std::string cpu;  // "AMD EPYC 9B45"
   std::string isa;  // of the micro-kernels
@@ -23,8 +23,6 @@ struct Limits {
   double operations_of_one[3] = {};
   double read_bytes = 0;  // a second from memory, all threads
   double read_bytes_of_one = 0;
-
-  double Operations(Precision precision) const { return operations[static_cast<int>(precision)]; }
 };
 
 // Measures for a second or two.
@@ -36,6 +34,9 @@ void Print(const Limits& limits);
 std::vector<double> LeastSeconds(const std::vector<std::function<void()>>& functions, double seconds = 0.2,
                                  int rounds = 3);
 
+// A second, of the hot micro-kernel on all threads: the sum of each one's best.
+double HotOperations(Threads& threads, Precision precision, int rounds = 40);
+
 // Of /proc/self/status, in MiB: "VmRSS" now, "VmHWM" the most since ResetPeakMemory().
 double MemoryMib(const std::string& field);
 void ResetPeakMemory();
@@ -44,14 +45,35 @@ void ResetPeakMemory();
 // wanders with the machine's other tenants, so it takes turns with what it is the limit of.
 class ColdMemory {
  public:
-  explicit ColdMemory(Threads& threads);
+  static constexpr int64_t kBytes = 256 << 20;  // far more than any cache holds
+  // With fewer bytes: the limit of what reads so much again and again, and may find it in a cache.
+  explicit ColdMemory(Threads& threads, int64_t bytes = kBytes);
   void Read(int64_t bytes);  // the next ones, around and around
 
  private:
-  static constexpr int64_t kBytes = 256 << 20;  // far more than any cache holds
   Threads& threads_;
   Buffer numbers_;
   int64_t at_ = 0;
+};
+
+// This machine's limits in the very seconds of what they are the limits of: the hot speed changes by the
+// second, the memory's with other tenants. Measure() between runs; the best since Reset() counts.
+class LimitsNow {
+ public:
+  LimitsNow(Threads& threads, Precision precision)
+      : threads_(threads), precision_(precision), memory_(threads) {}
+  void Reset() { operations_ = bytes_ = 0; }
+  void Measure();  // takes some 20 ms
+  double operations() const { return operations_; }
+  double bytes() const { return bytes_; }
+  // In which so many operations and bytes can be done, the ones beside the others.
+  double LeastTime(double operations, double bytes) const;
+
+ private:
+  Threads& threads_;
+  Precision precision_;
+  ColdMemory memory_;
+  double operations_ = 0, bytes_ = 0;  // a second
 };
 
 // Prints rows under a headline, columns aligned.

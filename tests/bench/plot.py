@@ -1,4 +1,4 @@
-"""Draws docs/variants-*.svg from what `heed_bench variants` printed.
+"""Draws docs/variants-*.svg from what `heed_bench variants` printed: a panel for each family, beside full attention.
 
     ./dev bench variants | tee build/variants.txt; python3 tests/bench/plot.py docs < build/variants.txt
 """
@@ -6,8 +6,10 @@ import math
 import pathlib
 import sys
 
-WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 720, 440, 70, 150, 40, 50
-COLOURS = ("#4269d0", "#ff725c", "#3ca951", "#a463f2", "#efb118", "#6cc5b0", "#97bbf5")
+COLUMNS, WIDTH, HEIGHT, HEAD = 2, 460, 290, 34  # of a panel; HEAD above them all
+LEFT, RIGHT, TOP, BOTTOM = 62, 132, 30, 40  # around a panel's plot
+COLOURS = ("#4269d0", "#e8543f", "#3ca951", "#a463f2", "#d99a00")
+GREY = "#777"  # of full attention
 
 
 def seconds(text):
@@ -30,70 +32,97 @@ def tables(lines):
     return found
 
 
+def families(rows, x, y):
+    """{family: {variant: [(x, seconds)]}}"""
+    found = {}
+    for row in rows:
+        found.setdefault(row["family"], {}).setdefault(row["variant"], []).append((float(row[x]), seconds(row[y])))
+    return found
+
+
 def ticks(low, high):
     steps = (1,) if high / low > 1000 else (1, 2, 5)
-    exponents = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    return [step * 10.0 ** e for e in exponents for step in steps if low <= step * 10.0 ** e <= high]
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    return [step * 10.0 ** power for power in powers for step in steps if low <= step * 10.0 ** power <= high]
 
 
-def label(value, unit):
-    if unit == "s":
-        return f"{value:g} s" if value >= 1 else f"{value * 1e3:g} ms" if value >= 1e-3 else f"{value * 1e6:g} us"
-    return f"{value:,.0f}"
+def count(value):
+    return f"{value:,.0f}" if value < 100000 else f"{value / 1e6:g}M" if value >= 1e6 else f"{value / 1000:.0f}k"
 
 
-def plot(path, title, x_name, series):
-    """series: {name: [(x, seconds)]}, both axes logarithmic."""
-    points = [p for line in series.values() for p in line]
-    low_x, high_x = min(p[0] for p in points), max(p[0] for p in points)
-    low_y, high_y = min(p[1] for p in points) / 1.3, max(p[1] for p in points) * 1.3
+def duration(value):
+    return f"{value:g} s" if value >= 1 else f"{value * 1e3:g} ms" if value >= 1e-3 else f"{value * 1e6:g} us"
 
-    def place(value, low, high, begin, end):
-        return begin + (end - begin) * math.log(value / low) / math.log(high / low)
 
-    def x(value):
-        return place(value, low_x, high_x, LEFT, WIDTH - RIGHT)
+class Axis:
+    """Logarithmic."""
 
-    def y(value):
-        return place(value, low_y, high_y, HEIGHT - BOTTOM, TOP)
+    def __init__(self, low, high, begin, end):
+        self.low, self.high, self.begin, self.end = low, high, begin, end
 
-    out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" font-size="12">',
-           f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>',
-           f'<text x="{LEFT}" y="22" font-size="15">{title}</text>']
-    for tick in ticks(low_y, high_y):
+    def __call__(self, value):
+        return self.begin + (self.end - self.begin) * math.log(value / self.low) / math.log(self.high / self.low)
+
+
+def apart(places, distance, low, high):
+    """The places {name: y} moved no more than needed to be a distance from each other, within low and high."""
+    names = sorted(places, key=places.get)
+    moved, free = {}, low
+    for name in names:
+        moved[name] = max(places[name], free)
+        free = moved[name] + distance
+    free = high
+    for name in reversed(names):
+        moved[name] = min(moved[name], free)
+        free = moved[name] - distance
+    return moved
+
+
+def panel(title, x_name, lines, x, y):
+    out = [f'<text x="{LEFT}" y="20" font-size="13" font-weight="bold">{title}</text>']
+    for tick in ticks(y.low, y.high):
         out.append(f'<path d="M{LEFT} {y(tick):.1f}H{WIDTH - RIGHT}" stroke="#ddd"/>'
-                   f'<text x="{LEFT - 6}" y="{y(tick) + 4:.1f}" text-anchor="end">{label(tick, "s")}</text>')
-    for tick in sorted({p[0] for p in points}):
-        out.append(f'<path d="M{x(tick):.1f} {TOP}V{HEIGHT - BOTTOM}" stroke="#eee"/>'
-                   f'<text x="{x(tick):.1f}" y="{HEIGHT - BOTTOM + 16}" text-anchor="middle">{label(tick, "")}</text>')
-    out.append(f'<text x="{(LEFT + WIDTH - RIGHT) / 2}" y="{HEIGHT - 12}" text-anchor="middle">{x_name}</text>')
-    ends = sorted((y(line[-1][1]), line[-1][0], name) for name, line in series.items())
-    label_y, free_y = {}, {}  # where lines end at one x: labels below one another, not on top of one another
-    for wanted, end, name in ends:
-        label_y[name] = max(wanted, free_y.get(end, wanted))
-        free_y[end] = label_y[name] + 14
-    for (name, line), colour in zip(series.items(), COLOURS):
-        path_data = "L".join(f"{x(a):.1f} {y(b):.1f}" for a, b in line)
-        out.append(f'<path d="M{path_data}" fill="none" stroke="{colour}" stroke-width="2"/>')
-        out += [f'<circle cx="{x(a):.1f}" cy="{y(b):.1f}" r="3" fill="{colour}"/>' for a, b in line]
-        out.append(f'<text x="{x(line[-1][0]) + 10:.1f}" y="{label_y[name] + 4:.1f}" fill="{colour}">{name}</text>')
+                   f'<text x="{LEFT - 6}" y="{y(tick) + 4:.1f}" text-anchor="end">{duration(tick)}</text>')
+    places = sorted({p[0] for line in lines.values() for p in line})
+    for i, tick in enumerate(places):
+        out.append(f'<path d="M{x(tick):.1f} {TOP}V{HEIGHT - BOTTOM}" stroke="#eee"/>')
+        if (len(places) - 1 - i) % (2 if len(places) > 5 else 1) == 0:
+            out.append(f'<text x="{x(tick):.1f}" y="{HEIGHT - BOTTOM + 15}" text-anchor="middle">{count(tick)}</text>')
+    out.append(f'<text x="{(LEFT + WIDTH - RIGHT) / 2}" y="{HEIGHT - 8}" text-anchor="middle">{x_name}</text>')
+    labels = apart({name: y(line[-1][1]) for name, line in lines.items()}, 13, TOP + 4, HEIGHT - BOTTOM)
+    colours = dict(zip((name for name in lines if name != "full"), COLOURS), full=GREY)
+    for name, line in lines.items():
+        colour = colours[name]
+        path = "L".join(f"{x(a):.1f} {y(b):.1f}" for a, b in line)
+        dashes = ' stroke-dasharray="5 4"' if name == "full" else ""
+        out.append(f'<path d="M{path}" fill="none" stroke="{colour}" stroke-width="2"{dashes}/>')
+        out += [f'<circle cx="{x(a):.1f}" cy="{y(b):.1f}" r="2.5" fill="{colour}"/>' for a, b in line]
+        end, text = x(line[-1][0]), WIDTH - RIGHT + 14
+        out.append(f'<path d="M{end + 4:.1f} {y(line[-1][1]):.1f}L{text - 3} {labels[name]:.1f}" stroke="{colour}" stroke-width="0.6"/>'
+                   f'<text x="{text}" y="{labels[name] + 4:.1f}" fill="{colour}">{name}</text>')
+    return out
+
+
+def plot(path, title, x_name, found):
+    points = [point for lines in found.values() for line in lines.values() for point in line]
+    low, high = min(p[1] for p in points) / 1.3, max(p[1] for p in points) * 1.3
+    x = Axis(min(p[0] for p in points), max(p[0] for p in points), LEFT, WIDTH - RIGHT)
+    y = Axis(low, high, HEIGHT - BOTTOM, TOP)
+    width, height = COLUMNS * WIDTH, HEAD + math.ceil(len(found) / COLUMNS) * HEIGHT
+    out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="11">',
+           f'<rect width="{width}" height="{height}" fill="white"/>', f'<text x="{LEFT}" y="22" font-size="15">{title}</text>']
+    for i, (family, lines) in enumerate(found.items()):
+        out.append(f'<g transform="translate({i % COLUMNS * WIDTH} {HEAD + i // COLUMNS * HEIGHT})">')
+        out += panel(family, x_name, lines, x, y) + ["</g>"]
     path.write_text("\n".join(out + ["</svg>"]) + "\n")
-
-
-def series(rows, x, y):
-    lines = {}
-    for row in rows:
-        lines.setdefault(row["variant"], []).append((float(row[x]), seconds(row[y])))
-    return lines
 
 
 def main(folder):
     lengths, positions = tables(sys.stdin.read().splitlines())[:2]
     folder = pathlib.Path(folder)
-    plot(folder / "variants-attention.svg", "Attention of one layer, causal, width 512, 8 heads", "rows",
-         series(lengths, "rows", "attention"))
-    plot(folder / "variants-model.svg", "Whole model, causal: 4 layers, width 512, 8 heads", "rows", series(lengths, "rows", "model"))
-    plot(folder / "variants-decode.svg", "A token more: 4 layers, width 512, 8 heads", "position", series(positions, "position", "a token"))
+    plot(folder / "variants-attention.svg", "Attention of one layer, width 512, 8 heads", "rows", families(lengths, "rows", "attention"))
+    plot(folder / "variants-model.svg", "Whole model: 4 layers, width 512, 8 heads", "rows", families(lengths, "rows", "model"))
+    plot(folder / "variants-decode.svg", "A token more: 4 layers, width 512, 8 heads", "position", families(positions, "position", "a token"))
 
 
 if __name__ == "__main__":

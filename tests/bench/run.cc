@@ -29,8 +29,30 @@ void Step(const Model& model, Sequence& sequence, Threads& threads) {
   RunPass(model, batch, threads);
 }
 
+std::vector<std::unique_ptr<Sequence>> AfterTexts(const Model& model, int64_t n, int count,
+                                                  Threads& threads) {
+  std::vector<std::unique_ptr<Sequence>> sequences;
+  std::vector<int32_t> next(count);
+  std::vector<Work> batch;
+  for (int i = 0; i < count; ++i) {
+    sequences.push_back(model.Start());
+    batch.push_back(LastRow(sequences.back().get(), Tokens(n, model.info().vocab_size), &next[i]));
+    if (model.info().architecture == Architecture::kEncoder) batch.back().wanted = {0};
+  }
+  RunPass(model, batch, threads);
+  return sequences;
+}
+
+void StepAll(const Model& model, const std::vector<std::unique_ptr<Sequence>>& sequences, Threads& threads) {
+  std::vector<int32_t> next(sequences.size());
+  std::vector<Work> batch;
+  for (size_t i = 0; i < sequences.size(); ++i) batch.push_back(LastRow(sequences[i].get(), {1}, &next[i]));
+  RunPass(model, batch, threads);
+}
+
 std::unique_ptr<Sequence> AfterPrompt(const Model& model, int64_t n, Threads& threads) {
-  const int64_t chunk = model.info().decode == DecodeClass::kExact ? 2048 : n;
+  if (model.info().decode != DecodeClass::kExact) return std::move(AfterTexts(model, n, 1, threads)[0]);
+  constexpr int64_t chunk = 2048;
   std::unique_ptr<Sequence> sequence = model.Start();
   const std::vector<int32_t> tokens = Tokens(n, model.info().vocab_size);
   int32_t next = 0;

@@ -3,6 +3,7 @@
 #define HEED_TESTS_BENCH_RUN_H_
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "engine/base/threads.h"
@@ -18,7 +19,13 @@ void RunPass(const Model& model, std::vector<Work>& batch, Threads& threads);
 // One token more.
 void Step(const Model& model, Sequence& sequence, Threads& threads);
 
-// A sequence that has read a prompt of n tokens, in chunks of 2,048.
+// So many sequences that have read a text of n tokens together, in one pass.
+std::vector<std::unique_ptr<Sequence>> AfterTexts(const Model& model, int64_t n, int count, Threads& threads);
+
+// A token more for each of them.
+void StepAll(const Model& model, const std::vector<std::unique_ptr<Sequence>>& sequences, Threads& threads);
+
+// A sequence that has read a prompt of n tokens, in chunks of 2,048 where the model allows it.
 std::unique_ptr<Sequence> AfterPrompt(const Model& model, int64_t n, Threads& threads);
 
 }  // namespace heed

@@ -169,7 +169,7 @@ void StartUp() {
 
 }  // namespace
 
-void ServeSection(Threads& threads, const Limits& limits) {
+void ServeSection(Threads& threads) {
   LoneCalls();
   Throughput(threads);
   StartUp();

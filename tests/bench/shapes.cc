@@ -58,6 +58,20 @@ Json Longformer(int64_t max_tokens) {
   return config;
 }
 
+Json Stack(const StackShape& shape, const Json& attention) {
+  Json config = {{"model_type", "heed"},
+                 {"vocab_size", 256},
+                 {"hidden_size", shape.width},
+                 {"num_attention_heads", shape.heads},
+                 {"intermediate_size", shape.hidden},
+                 {"hidden_act", "gelu"},
+                 {"layers", Layers(shape.layers, attention)}};
+  config["architecture"] = shape.causal ? "decoder" : "encoder";
+  config["head"] = shape.causal ? "lm" : "classification";
+  if (!shape.causal) config["num_labels"] = 2;
+  return config;
+}
+
 std::vector<int64_t> RaggedLengths() {
   std::mt19937 random(5);
   std::vector<int64_t> lengths(192);

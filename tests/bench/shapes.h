@@ -16,6 +16,17 @@ Json Llama135M();    // 30 layers, 576, 9 heads, 3 key heads, SwiGLU 1536, RMS n
 Json LongDecoder();  // 4 layers, 256, 4 heads, 1024, rotary, bytes
 Json Longformer(int64_t max_tokens);  // BertBase with a window of 512 and token 0 global
 
+// A stack whose layers are alike but for their attention: what variants are compared in. Vocabulary 256, no
+// positions; a decoder gives logits, an encoder two labels.
+struct StackShape {
+  bool causal = true;
+  int layers = 4;
+  int64_t width = 512;
+  int heads = 8;
+  int64_t hidden = 2048;
+};
+Json Stack(const StackShape& shape, const Json& attention);
+
 // 192 lengths 8 .. 512, mean about 104, in the order in which they arrive; always the same.
 std::vector<int64_t> RaggedLengths();
 

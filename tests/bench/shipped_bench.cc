@@ -11,7 +11,7 @@
 
 namespace heed {
 
-void ShippedSection(Threads& threads, const Limits&) {
+void ShippedSection(Threads& threads) {
   std::set<std::string> folders;
   for (const auto& entry : std::filesystem::directory_iterator(HEED_SOURCE_DIR "/models")) {
     const std::string name = entry.path().filename();

@@ -49,7 +49,7 @@ void Start(Scheduler& scheduler, const Model& model, Stream& stream, int64_t pro
 
 }  // namespace
 
-void StreamsSection(Threads& threads, const Limits& limits) {
+void StreamsSection(Threads& threads) {
   constexpr int64_t kPrompt = 4096;
   constexpr int32_t kTokens = 1000;  // more than are made meanwhile, few enough for all to be admitted
   Table table(

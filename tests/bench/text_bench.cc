@@ -54,7 +54,7 @@ void Tokenizing() {
 
 }  // namespace
 
-void TextSection(Threads& threads, const Limits& limits) {
+void TextSection(Threads& threads) {
   Sampling();
   Tokenizing();
 }

@@ -232,12 +232,17 @@ class Maker {
 
 RandomWeights MakeRandomWeights(const Json& config, uint64_t seed) { return Maker(config, seed).Make(); }
 
-RandomModel MakeRandomModel(const Json& config, Precision precision, uint64_t seed) {
+absl::StatusOr<RandomModel> TryRandomModel(const Json& config, Precision precision, uint64_t seed) {
   RandomModel random{MakeRandomWeights(config, seed), nullptr};
-  auto model = NewNativeModel(config, *Weights::Of(random.weights.tensors), {.precision = precision});
-  CHECK(model.ok()) << model.status().message();
-  random.model = *std::move(model);
+  ASSIGN_OR_RETURN(random.model,
+                   NewNativeModel(config, *Weights::Of(random.weights.tensors), {.precision = precision}));
   return random;
+}
+
+RandomModel MakeRandomModel(const Json& config, Precision precision, uint64_t seed) {
+  absl::StatusOr<RandomModel> random = TryRandomModel(config, precision, seed);
+  CHECK(random.ok()) << random.status().message();
+  return *std::move(random);
 }
 
 Json SmallConfig(const std::string& architecture, const std::string& head, const Json& attention) {

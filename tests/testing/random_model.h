@@ -33,7 +33,10 @@ struct RandomModel {
   const Model& operator*() const { return *model; }
 };
 
-// CHECKs that the configuration can be served.
+// INVALID_ARGUMENT and why, where this build cannot serve the configuration; MakeRandomModel CHECKs that it
+// can.
+absl::StatusOr<RandomModel> TryRandomModel(const Json& config, Precision precision = Precision::kF32,
+                                           uint64_t seed = 1);
 RandomModel MakeRandomModel(const Json& config, Precision precision = Precision::kF32, uint64_t seed = 1);
 
 // A small configuration to start from: {"architecture": "decoder", "layers": 2 x `attention`, width 32, 4

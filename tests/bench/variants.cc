@@ -1,0 +1,96 @@
+#include "tests/bench/variants.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+namespace heed {
+namespace {
+
+constexpr int64_t kRoom = kLongestText + 8192;  // of decoders whose length is limited
+
+VariantFamily Windows() {
+  return {"windows and blocks",
+          true,
+          {{"softmax_window", {{"type", "softmax"}, {"window", 512}}},
+           {"sliding_window", {{"type", "sliding_window"}, {"window", 512}}},
+           {"blockwise", {{"type", "blockwise"}, {"block", 256}}},
+           {"image_local_1d", {{"type", "image_local_1d"}, {"query_block", 256}, {"memory_block", 256}}},
+           {"image_local_2d",
+            {{"type", "image_local_2d"},
+             {"height", kRoom / 256},
+             {"width", 256},
+             {"query_block", {8, 16}},
+             {"memory", {8, 16}}}}}};
+}
+
+VariantFamily SparsePatterns() {
+  return {
+      "sparse patterns",
+      true,
+      {{"sparse_strided", {{"type", "sparse_strided"}, {"stride", 256}}},
+       {"sparse_fixed", {{"type", "sparse_fixed"}, {"stride", 256}, {"summary", 8}}},
+       {"axial_row", {{"type", "axial"}, {"axis", "row"}, {"height", kRoom / 256}, {"width", 256}}},
+       {"axial_column", {{"type", "axial"}, {"axis", "column"}, {"height", kRoom / 256}, {"width", 256}}}}};
+}
+
+VariantFamily LowRankAndKernels() {
+  return {"low rank and kernels",
+          true,
+          {{"memory_compressed", {{"type", "memory_compressed"}, {"stride", 3}}},
+           {"synthesizer",
+            {{"type", "synthesizer"}, {"form", "factorized_random"}, {"rank", 32}, {"n_max", kRoom}}},
+           {"linear", {{"type", "linear"}}},
+           {"performer", {{"type", "performer"}, {"kernel", "softmax"}, {"num_features", 256}}}}};
+}
+
+VariantFamily SortedAndClustered() {
+  return {"sorted and clustered",
+          true,
+          {{"lsh", {{"type", "lsh"}, {"num_hashes", 1}, {"num_buckets", 64}, {"chunk_length", 64}}},
+           {"routing", {{"type", "routing"}, {"clusters", 128}, {"window", 512}}},
+           {"sinkhorn", {{"type", "sinkhorn"}, {"block", 256}, {"max_blocks", kRoom / 256}}}}};
+}
+
+VariantFamily MemoriesAndPositions() {
+  return {"memories and positions",
+          true,
+          {{"relative_memory", {{"type", "relative_memory"}, {"memory", 512}}},
+           {"compressive",
+            {{"type", "compressive"},
+             {"segment", 128},
+             {"memory", 256},
+             {"compressed_memory", 128},
+             {"rate", 4}}},
+           {"persistent_memory", {{"type", "persistent_memory"}, {"slots", 256}, {"window", 512}}},
+           {"shaw", {{"type", "softmax"}, {"shaw", {{"max_distance", 16}}}}}}};
+}
+
+VariantFamily Encoders() {
+  return {
+      "encoders",
+      false,
+      {{"bigbird",
+        {{"type", "bigbird"},
+         {"block_size", 64},
+         {"num_blocks", kLongestText / 64},
+         {"num_random_blocks", 3}}},
+       {"linformer", {{"type", "linformer"}, {"k", 256}, {"n_max", kLongestText}, {"sharing", "key-value"}}},
+       {"nystrom", {{"type", "nystrom"}, {"num_landmarks", 64}, {"conv_kernel", 33}}},
+       {"sort_cut",
+        {{"type", "sinkhorn"}, {"block", 256}, {"max_blocks", kLongestText / 256}, {"sort_cut", 2}}},
+       {"performer_encoder", {{"type", "performer"}, {"kernel", "softmax"}, {"num_features", 256}}}}};
+}
+
+}  // namespace
+
+int64_t LongestText() {
+  const char* longest = std::getenv("HEED_LONGEST");
+  return longest == nullptr ? kLongestText : std::clamp<int64_t>(std::atoll(longest), 512, kLongestText);
+}
+
+std::vector<VariantFamily> VariantFamilies() {
+  return {Windows(), SparsePatterns(), LowRankAndKernels(), SortedAndClustered(), MemoriesAndPositions(),
+          Encoders()};
+}
+
+}  // namespace heed
