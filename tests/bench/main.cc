@@ -24,6 +24,7 @@ constexpr Section kSections[] = {
     {"text", heed::TextSection},
     {"serve", heed::ServeSection},
     {"variants", heed::VariantsSection},
+    {"published", heed::PublishedSection},
     {"shipped", heed::ShippedSection},
 };
 
