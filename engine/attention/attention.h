@@ -17,6 +17,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -106,6 +107,15 @@ struct AttentionRows {
   Matrix<const float> input;
   const LayerInput* layer = nullptr;  // what is made of such rows
   Rows out;  // [count, Attention::out_width()], activation type: before the output projection
+  // Where the weights of the rows' softmax go, if somebody asks for them: [Attention::weighing_heads(),
+  // count, weight_keys] floats, keys at their positions, 0 where a row does not see a key. Tasks then take up
+  // to twice their cost.
+  float* weights = nullptr;
+  int64_t weight_keys = 0;  // at least as many as are taken in by then
+
+  std::span<float> Weights(int head, int64_t row) const {
+    return {weights + (head * count + row) * weight_keys, static_cast<size_t>(weight_keys)};
+  }
 };
 
 // Work that may be shared among threads: tasks that run at the same time and in any order.
@@ -155,6 +165,7 @@ class Attention {
   int64_t max_tokens() const { return max_tokens_; }
   bool data_dependent() const { return data_dependent_; }
   int64_t constant_bytes() const { return constant_bytes_; }
+  int weighing_heads() const { return weighing_heads_; }
 
  protected:
   std::vector<Product> products_;
@@ -164,6 +175,9 @@ class Attention {
   // What a row holds decides whom it meets: another precision's rounding may decide otherwise.
   bool data_dependent_ = false;
   int64_t constant_bytes_ = 0;  // of weights that are no products, as held in memory
+  // Heads whose weights may be asked for (AttentionRows::weights). 0: there is no softmax over all keys, or
+  // there are keys that are nobody's.
+  int weighing_heads_ = 0;
 };
 
 // Makes the variant `fields` names ("type"), as variants.def lists them. Checks every option and tensor; an

@@ -178,6 +178,7 @@ CompressiveAttention::CompressiveAttention(const AttentionSetting& setting, cons
       compression_(std::move(parts.compression)),
       width_(setting.width),
       precision_(setting.precision) {
+  weighing_heads_ = 0;
   for (const Product& product : products_) products_width_ += product.weight.dim(0);
   constant_bytes_ = relative_.bytes() + compression_.bytes();
 }

@@ -131,6 +131,7 @@ CompressedAttention::CompressedAttention(const AttentionSetting& setting, Patter
       compressor_(std::move(compressor)),
       width_(setting.width),
       causal_(setting.causal) {
+  weighing_heads_ = 0;
   for (Side side : {kKeys, kValues}) {
     std::vector<float>& null = compressor_.null[side];
     null_[side] = Buffer(width_ * SizeOf(core().type()));

@@ -56,6 +56,12 @@ int64_t TrackSet::Places(int64_t track, int64_t positions) const {
          std::clamp<int64_t>(positions % period - begin, 0, end - begin);
 }
 
+int64_t TrackSet::Position(int64_t track, int64_t place) const {
+  if (!listed.empty()) return listed[place];
+  if (apart) return track + place * period;
+  return place / (end - begin) * period + begin + place % (end - begin);
+}
+
 Range TrackSet::Run(int64_t position) const {
   if (!listed.empty()) {
     const auto next = std::ranges::lower_bound(listed, position);
@@ -182,6 +188,7 @@ PatternAttention::PatternAttention(const AttentionSetting& setting, PatternOptio
     for (int set = 0; set < std::ssize(pattern->sets()); ++set)
       forgets_ = forgets_ || pattern->KeptFrom(set, kMostTokens) > 0;
   }
+  if (options_.constant.empty() && passes_ == 1) weighing_heads_ = options_.heads;
 }
 
 std::unique_ptr<AttentionRun> PatternAttention::Start() const { return std::make_unique<PatternRun>(*this); }
@@ -406,8 +413,10 @@ const KeyValuePages& PatternRun::Pages(int head, int set, int64_t position) cons
   return tracks[position % std::ssize(tracks)];
 }
 
-// 0 where the rows are many, or all their keys are one part, or rows come in blocks or in several passes.
+// 0 where the rows are many, or all their keys are one part, or rows come in blocks or in several passes, or
+// weights are asked for: what parts give together is the same bits.
 int64_t PatternRun::CountParts(const AttentionRows& rows) const {
+  if (rows.weights != nullptr) return 0;
   const auto in_blocks = [](const Cut& cut) { return cut.section.block > 0; };
   if (passes_.size() > 1 || std::ranges::any_of(passes_[0].cuts, in_blocks)) return 0;
   const PatternOptions& o = options();
@@ -614,6 +623,7 @@ void PatternRun::Attend(const AttentionRows& rows, const Tile& tile, std::vector
   queries.first = rows.first + tile.row;
   queries.step = tile.step;
   queries.rotary = o.rotary ? &*o.rotary : nullptr;
+  if (rows.weights != nullptr) AskForWeights(rows, tile, queries, sources);
   std::vector<std::unique_ptr<ScoreBias>> biases;
   attention_->Prepare(rows, tile, queries, sources, biases, scratch);
   const SoftmaxCore& core = attention_->core();
@@ -650,6 +660,20 @@ void PatternRun::AttendPass(const AttentionRows& rows, const Tile& tile, Softmax
     Convert(result, sum);
     MergedRows{sum, &of_row}.Merge(0, queries.out.As<float>().row(row) + head * dim, queries.lse[i]);
     Convert(sum, result);
+  }
+}
+
+// Tracks of all positions have them at their places.
+void PatternRun::AskForWeights(const AttentionRows& rows, const Tile& tile, SoftmaxQueries& queries,
+                               std::vector<KeySource>& sources) const {
+  queries.weights = [&rows, tile, first_head = queries.first_head](int64_t row, int head) {
+    return rows.Weights(first_head + head, tile.row + row * tile.step);
+  };
+  const std::vector<TrackSet>& sets = attention_->pattern(tile.head).sets();
+  for (size_t s = 0; s < sets.size(); ++s) {
+    if (sets[s].all()) continue;
+    const int64_t track = queries.first % sets[s].tracks();
+    sources[s].key = [&set = sets[s], track](int64_t place) { return set.Position(track, place); };
   }
 }
 

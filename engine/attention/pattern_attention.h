@@ -41,6 +41,8 @@ struct TrackSet {
   // Of a track: how many of the first `positions` it holds, what is ahead included. The place of a position
   // that it holds is how many it holds before.
   int64_t Places(int64_t track, int64_t positions) const;
+  // The position that lies at a place of a track.
+  int64_t Position(int64_t track, int64_t place) const;
   // The first run of positions that it holds from `position` on, if it is not apart; beyond all if none.
   Range Run(int64_t position) const;
   bool all() const { return listed.empty() && !apart && end - begin == period; }
@@ -277,6 +279,8 @@ class PatternRun : public AttentionRun {
   std::vector<KeySource> Sources(int head, int pass, int64_t position) const;
   std::vector<KeySource> SourcesOfRuns(int head, const std::vector<Range>& runs, bool causal,
                                        const ScoreBias& between) const;
+  void AskForWeights(const AttentionRows& rows, const Tile& tile, SoftmaxQueries& queries,
+                     std::vector<KeySource>& sources) const;
   void Attend(const AttentionRows& rows, const Tile& tile, std::vector<KeySource> sources, Stage stage,
               int64_t part, Scratch& scratch);
   void AttendPass(const AttentionRows& rows, const Tile& tile, SoftmaxQueries& queries,

@@ -199,6 +199,9 @@ void Run::AttendFromGlobals(const AttentionRows& rows, int64_t head, Range globa
   queries.q = {from.dtype, scratch.Take<char>(count * bytes), count, from.cols, from.cols};
   queries.out = {from.dtype, scratch.Take<char>(count * bytes), count, from.cols, from.cols};
   for (int64_t i = 0; i < count; ++i) std::memcpy(queries.q.at(i), from.at(positions[i]), bytes);
+  if (rows.weights != nullptr) {
+    queries.weights = [&](int64_t row, int) { return rows.Weights(static_cast<int>(head), positions[row]); };
+  }
   const Band everything;
   const KeySource all{.pages = &heads_[head], .sees = everything};
   attention_->core().Attend(queries, {&all, 1}, scratch);

@@ -79,6 +79,7 @@ class SoftmaxCore::Call {
   void Merge(const float* next, float* part) const;    // `next` has come after `part`
   void MergeAll(int64_t parts, const float* results);  // side by side
   void Finish();
+  void WriteWeights(std::span<const KeySource> sources);  // after Finish()
 
  private:
   // Some keys of one block.
@@ -91,11 +92,17 @@ class SoftmaxCore::Call {
     return rounded_rows_ <= kWaitingRows && CanMultiplyFewRows(q_.Slice(0, rounded_rows_));
   }
   int HeadOf(int row) const { return static_cast<int>((first_row_ + row) % queries_.heads); }
+  std::span<float> WeightsOf(size_t row) const {
+    return queries_.weights((first_row_ + static_cast<int64_t>(row)) / queries_.heads, HeadOf(row));
+  }
   void Clear();
   Range Look(const KeySource& source);
   void AttendKeys(const KeySource& source, Range keys, int64_t part);
   void LoadQueries(const KeySource& source);
+  template <typename F>
+  void ForBlocks(Range keys, F f);
   void AttendBlock(const KeySource& source, const Block& block);
+  void WriteBlock(const KeySource& source, const Block& block, std::span<const float> shares);
   void Score(const KeyValuePages& pages, const Block& block);
   void ScoreByHand(const KeyValuePages& pages, const Block& block);
   void Mark(const KeySource& source, const Block& block);
@@ -128,6 +135,7 @@ void SoftmaxCore::Attend(const SoftmaxQueries& queries, std::span<const KeySourc
     call.Start(first, static_cast<int>(std::min<int64_t>(kTile, rows - first)));
     call.AttendSources(sources);
     call.Finish();
+    if (queries.weights) call.WriteWeights(sources);
   }
 }
 
@@ -223,15 +231,16 @@ void SoftmaxCore::Call::AttendPart(const KeySource& source, int64_t part) {
 void SoftmaxCore::Call::AttendKeys(const KeySource& source, Range keys, int64_t part) {
   keys = {std::max(keys.begin, part * kKeyPart), std::min(keys.end, (part + 1) * kKeyPart)};
   if (keys.begin >= keys.end) return;
-  if (loaded_ == nullptr || loaded_->last_place != source.last_place ||
-      loaded_->pages->has_keys() != source.pages->has_keys()) {
-    LoadQueries(source);
-  }
-  loaded_ = &source;
+  LoadQueries(source);
+  ForBlocks(keys, [&](const Block& block) { AttendBlock(source, block); });
+}
+
+template <typename F>
+void SoftmaxCore::Call::ForBlocks(Range keys, F f) {
   for (int64_t base = RoundDown(keys.begin, kKeyBlock); base < keys.end; base += kKeyBlock) {
     const int64_t begin = std::max(keys.begin - base, int64_t{0}), end = std::min(keys.end - base, kKeyBlock);
-    AttendBlock(source, {base, static_cast<int>(RoundDown(begin, kSoftmaxPiece)),
-                         static_cast<int>(RoundUp(end, kSoftmaxPiece))});
+    f(Block{base, static_cast<int>(RoundDown(begin, kSoftmaxPiece)),
+            static_cast<int>(RoundUp(end, kSoftmaxPiece))});
   }
 }
 
@@ -299,6 +308,10 @@ void SoftmaxCore::Call::MergeAll(int64_t parts, const float* results) {
 }
 
 void SoftmaxCore::Call::LoadQueries(const KeySource& source) {
+  const bool alike = loaded_ != nullptr && loaded_->last_place == source.last_place &&
+                     loaded_->pages->has_keys() == source.pages->has_keys();
+  loaded_ = &source;
+  if (alike) return;
   const size_t bytes = core_.head_dim_ * SizeOf(core_.type_);
   for (size_t r = 0; r < rows_.size(); ++r) {
     places_[r] = std::min(positions_[r], source.last_place);
@@ -417,6 +430,41 @@ void SoftmaxCore::Call::Finish() {
     void* out = queries_.out.at(row / queries_.heads, HeadOf(r) * core_.head_dim_);
     SoftmaxFinish(rows_[r], result_.row(r), core_.head_dim_, queries_.out.dtype, out);
     if (queries_.lse != nullptr) queries_.lse[row] = LogSumExp(rows_[r]);
+  }
+}
+
+// Once more over all keys, in f32: exp(score - maximum) / sum.
+void SoftmaxCore::Call::WriteWeights(std::span<const KeySource> sources) {
+  std::array<float, kTile> shares;
+  for (size_t r = 0; r < rows_.size(); ++r) {
+    shares[r] = rows_[r].sum != 0 ? 1 / rows_[r].sum : 0;
+    std::ranges::fill(WeightsOf(r), 0.0f);
+  }
+  for (const KeySource& source : sources) {
+    const Range keys = Look(source);
+    if (keys.begin >= keys.end) continue;
+    LoadQueries(source);
+    ForBlocks(keys, [&](const Block& block) { WriteBlock(source, block, shares); });
+  }
+}
+
+// Two sources may hold the same key; it is masked in one of them. What is masked, or as small, is 0.
+void SoftmaxCore::Call::WriteBlock(const KeySource& source, const Block& block,
+                                   std::span<const float> shares) {
+  Score(*source.pages, block);
+  Mark(source, block);
+  const Rows weights{DType::kF32, scores_.data, scores_.rows, scores_.cols, scores_.stride};
+  SoftmaxStep({scores_, core_.factor_, block.begin, block.end, weights}, rows_, result_);
+  std::array<int64_t, kKeyBlock> keys;
+  const int64_t end = std::min<int64_t>(block.end, source.pages->end() - block.base);
+  for (int64_t c = block.begin; c < end; ++c)
+    keys[c] = source.key ? source.key(block.base + c) : block.base + c;
+  for (size_t r = 0; r < rows_.size(); ++r) {
+    const std::span<float> row = WeightsOf(r);
+    for (int c = rows_[r].begin; c < rows_[r].end; ++c) {
+      const float weight = scores_.row(r)[c];
+      if (!(weight <= std::numeric_limits<float>::min())) row[keys[c]] += weight * shares[r];
+    }
   }
 }
 

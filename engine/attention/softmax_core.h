@@ -64,6 +64,8 @@ struct KeySource {
   // Its keys follow those of the source before in one part: runs that are too short to be worth a merge. Only
   // Attend() heeds it.
   bool continues = false;
+  // Where the key at a place stands among the weights of a row, if they are asked for; null: at its place.
+  std::function<int64_t(int64_t place)> key{};
 };
 
 // The rows that attend: of each of `rows` positions, the query heads that share the key-value head.
@@ -76,6 +78,9 @@ struct SoftmaxQueries {
   int64_t step = 1;                // from a row's position to the next one's
   const Rotary* rotary = nullptr;  // turns q; keys are turned already
   float* lse = nullptr;            // [positions * heads] log(sum(exp(scores))), if wanted
+  // If wanted, where a row's weights of all keys go, 0 for what it does not see: Attend() then computes the
+  // scores a second time, when their maxima and sums are known.
+  std::function<std::span<float>(int64_t row, int head)> weights{};
 };
 
 // Const and thread-safe but for Attend's scratch.

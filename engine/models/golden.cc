@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <functional>
 #include <limits>
 #include <map>
@@ -34,6 +35,7 @@ struct Case {
   Ids start;              // that token
   Ids segments;           // lengths of pieces, if the case names any
   Output expected_steps;  // of every row taken in alone, where that differs from `expected`
+  std::map<int64_t, Output> weights;  // of the softmax, by layer, where the case has them
 };
 
 // Numbers from 0 to below `limit`.
@@ -70,6 +72,8 @@ absl::StatusOr<std::vector<Case>> ReadCases(const Weights& file, const ModelInfo
       ASSIGN_OR_RETURN(c.segments, ReadIds(tensor, kMostTokens));
     } else if (key == "step_logits") {
       c.expected_steps = ToFloats(tensor);
+    } else if (key.starts_with("weights.")) {
+      c.weights[std::atoll(key.c_str() + std::size("weights.") - 1)] = ToFloats(tensor);
     } else if (key != "eos_id" && !key.starts_with("beam_")) {  // those are generation's
       return absl::UnimplementedError(Cat("cases.safetensors: '", name, "' is of a kind that is not served"));
     }
@@ -131,6 +135,17 @@ Output InPieces(const Model& model, const Case& c, const Ids& lengths, Threads& 
     if (between) between(sequence);
   }
   return out;
+}
+
+// The softmax's weights of all layers of a whole sequence; what else it gives goes to `out`.
+std::vector<LayerWeights> Weigh(const Model& model, const Case& c, Threads& threads, Output* out) {
+  std::unique_ptr<Sequence> sequence = model.Start();
+  std::vector<LayerWeights> weights;
+  std::vector<Work> batch{Reading(model.info(), sequence.get(), c.input, false, out)};
+  batch[0].source = c.source;
+  batch[0].weights = &weights;
+  Run(model, batch, threads);
+  return weights;
 }
 
 Output Whole(const Model& model, const Case& c, Threads& threads) {
@@ -275,19 +290,36 @@ absl::StatusOr<Noisy> LoadNoisy(const std::string& folder, const ModelInfo& info
   return models;
 }
 
+void Widen(const Output& calm, const Output& noisy, GoldenBound& bound) {
+  const Difference found = Compare(calm, noisy).value_or(Difference());
+  bound.rms = std::max(bound.rms, kMargin * found.rms);
+  bound.largest = std::max(bound.largest, kMargin * found.largest);
+}
+
 GoldenBound BoundOf(const Noisy& models, const Case& c, Threads& threads) {
   GoldenBound bound;
   const auto add = [&](const Model& noisy, const Ids& pieces) {
-    const Output calm = InPieces(*models.without, c, pieces, threads);
-    const Difference found = Compare(calm, InPieces(noisy, c, pieces, threads)).value_or(Difference());
-    bound.rms = std::max(bound.rms, kMargin * found.rms);
-    bound.largest = std::max(bound.largest, kMargin * found.largest);
+    Widen(InPieces(*models.without, c, pieces, threads), InPieces(noisy, c, pieces, threads), bound);
   };
   for (const auto& noisy : models.with) {
     add(*noisy, {static_cast<int32_t>(c.input.size())});
     if (noisy->info().decode == DecodeClass::kApproximate) add(*noisy, {1});
   }
   return bound;
+}
+
+// Those of one layer.
+void CheckWeights(const Model& model, const Noisy& noisy, const Case& c, int64_t layer, GoldenResult& result,
+                  Threads& threads) {
+  Output out;
+  const auto weights = [&](const Model& of) {
+    const std::vector<LayerWeights> all = Weigh(of, c, threads, &out);
+    return layer < std::ssize(all) ? all[layer].weights : Output();
+  };
+  GoldenBound bound;
+  for (const auto& with : noisy.with) Widen(weights(*noisy.without), weights(*with), bound);
+  Comparison(result, model.info().precision, bound)
+      .Add(Cat("weights.", layer), c.weights.at(layer), weights(model));
 }
 
 }  // namespace
@@ -314,6 +346,11 @@ absl::StatusOr<std::vector<GoldenResult>> CheckModelCases(const std::string& fol
       if (model->info().architecture != Architecture::kEncoder && !pooled) {
         CheckDecoder(*model, c, whole, comparison, threads);
       }
+      Output asked;
+      Weigh(*model, c, threads, &asked);
+      comparison.Same("asked for its weights", whole, asked);
+      for (const auto& [layer, expected] : c.weights)
+        CheckWeights(*model, noisy, c, layer, results.back(), threads);
     }
     if (!c.greedy.empty() && precision == Precision::kF32) {
       ++results.back().ways;

@@ -1,7 +1,7 @@
 // Golden cases of models: FOLDER/{config.json, model.safetensors, cases.safetensors}, compared with the
 // engine every way a model's type allows (of an encoder-decoder, every way the target's): the whole sequence
 // at once, in chunks, in small pieces, token by token, in a batch with all other cases, from a clone, and
-// saved and restored midway.
+// saved and restored midway. And the weights of attention, where a case has them.
 #ifndef HEED_ENGINE_MODELS_GOLDEN_H_
 #define HEED_ENGINE_MODELS_GOLDEN_H_
 

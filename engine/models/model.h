@@ -44,6 +44,14 @@ class Sequence {
   int64_t tokens_ = 0;
 };
 
+// The softmax's weights in one attention, of the rows of one pass.
+struct LayerWeights {
+  int heads = 0;  // 0: this attention gives none
+  bool cross = false;
+  int64_t rows = 0, keys = 0;
+  std::vector<float> weights{};  // [heads, rows, keys]; 0 where a row may not look
+};
+
 // One sequence's share of a batch.
 struct Work {
   Sequence* sequence = nullptr;  // no other Work of the batch names it
@@ -60,6 +68,11 @@ struct Work {
   // vector), in ascending order, from some engine thread, never two calls of one Work at a time. Must not
   // throw or block.
   std::function<void(int32_t row, std::span<const float> output)> read;
+
+  // If somebody asks for them: the softmax's weights of `tokens` for all keys so far, an entry for each
+  // attention (of an encoder-decoder, each of the decoder's) in the order of layers. Complete when the pass
+  // is done. No part of WorkspaceBytes(): ModelInfo::weighing_heads * rows * keys floats.
+  std::vector<LayerWeights>* weights = nullptr;
 
   int64_t rows() const { return static_cast<int64_t>(source.size() + tokens.size()); }
 };
@@ -92,6 +105,7 @@ struct ModelInfo {
   int64_t max_tokens = 0;         // the longest sequence; 0 = no limit of its own
   int64_t max_source_tokens = 0;  // encoder-decoders: the longest source; 0 = no limit of its own
   DecodeClass decode = DecodeClass::kNone;
+  int weighing_heads = 0;           // of all layers, whose weights a Work may ask for
   bool data_dependent = false;      // as Attention and FeedForward say, of any layer
   std::vector<std::string> labels;  // id2label, "LABEL_0" ... where the file names none; classification heads
   bool multi_label = false;         // scores are sigmoids, not a softmax

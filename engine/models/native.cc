@@ -169,6 +169,7 @@ ModelInfo Describe(const ModelConfig& config, const std::optional<Stack>& encode
         Longest(stack, /*source=*/true, Longest(*encoder, /*source=*/false, config.max_positions));
   }
   info.decode = config.architecture == Architecture::kEncoder ? DecodeClass::kNone : DecodeOf(stack);
+  for (const Step& step : stack.steps) info.weighing_heads += step.attention.attention().weighing_heads();
   info.data_dependent = IsDataDependent(stack) || (encoder && IsDataDependent(*encoder));
   info.normalize = config.normalize && config.head == Head::kEmbedding;
   info.labels = config.labels;

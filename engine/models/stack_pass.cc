@@ -204,7 +204,9 @@ void StackPass::BeginAttention(bool source) {
     const Share& share = shares_[s];
     if (share.dropped || (source && share.source < 0)) continue;
     if (!share.sequence && !fresh_[s]) fresh_[s] = sublayer().attention().Start();
-    const AttentionRows rows = RowsOf(share, source);
+    AttentionRun& run = share.sequence ? share.sequence->run(step_) : *fresh_[s];
+    AttentionRows rows = RowsOf(share, source);
+    if (share.weights != nullptr && !source) AskForWeights(share, run, rows);
     std::vector<Rows> own;
     for (size_t p = 0; p < products.size(); ++p) {
       const bool of_source = sublayer().attention().products()[p].of_source;
@@ -212,8 +214,22 @@ void StackPass::BeginAttention(bool source) {
       own.push_back(
           products[p].Slice(of_source && !source ? 0 : first, of_source ? rows.source_count : rows.count));
     }
-    attention_.Add(static_cast<int>(s), share.sequence ? share.sequence->run(step_) : *fresh_[s], rows, own);
+    attention_.Add(static_cast<int>(s), run, rows, own);
   }
+}
+
+// A place for the weights of this step's attention, if it gives any.
+void StackPass::AskForWeights(const Share& share, const AttentionRun& run, AttentionRows& rows) const {
+  const bool cross = sublayer().cross();
+  LayerWeights& layer =
+      share.weights->emplace_back(LayerWeights{.heads = sublayer().attention().weighing_heads(),
+                                               .cross = cross,
+                                               .rows = share.count,
+                                               .keys = cross ? run.tokens() : share.first + share.count});
+  if (layer.heads == 0) return;
+  layer.weights.resize(layer.heads * layer.rows * layer.keys);
+  rows.weights = layer.weights.data();
+  rows.weight_keys = layer.keys;
 }
 
 AttentionRows StackPass::RowsOf(const Share& share, bool source) const {

@@ -31,6 +31,7 @@ class StackPass {
     int64_t row = 0;                          // of its first row in the batch
     int64_t count = 0;
     int source = -1;  // the share of the source pass that its cross-attention takes in; -1: none
+    std::vector<LayerWeights>* weights = nullptr;  // as Work's
     bool dropped = false;
   };
 
@@ -76,6 +77,7 @@ class StackPass {
   bool RunStage(Threads& threads, Turn& turn);
   bool OpenSources(Threads& threads, Turn& turn);
   void BeginAttention(bool source);
+  void AskForWeights(const Share& share, const AttentionRun& run, AttentionRows& rows) const;
   AttentionRows RowsOf(const Share& share, bool source) const;
   RowBlock Block(Team& team, int thread, int buffers, int64_t first, int64_t count) const;
   const AttentionSublayer& sublayer() const { return stack_.steps[step_].attention; }

@@ -44,6 +44,8 @@ void TransformerPass::Add(Work& work) {
   StackPass::Share share;
   share.sequence = info.architecture == Architecture::kEncoder ? nullptr : sequence;
   share.first = sequence->next();
+  share.weights = work.weights;
+  if (work.weights != nullptr) work.weights->clear();
   if (source > 0) {
     share.source = static_cast<int>(sources_->shares().size());
     sources_->Add({}, work.source);
