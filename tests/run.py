@@ -37,6 +37,7 @@ AGREED = ("native/plain-*", "native/softmax-*", "native/large-plain-*", "native/
           "native/large-relative-memory-*", "native/lsh-*", "native/routing-*",
           "native/large-relative-memory-*", "native/compressive-*", "native/lsh-*",
           "native/large-relative-memory-*", "native/lsh-*", "native/routing-*", "native/sinkhorn-*",
+          "native/large-relative-memory-*", "native/lsh-*", "native/routing-*", "native/sinkhorn-*", "native/learned-hybrid-*",
           "native/synthesizer-*", "native/large-synthesizer-*", "native/moe-*", "native/pkm-*",
           "native/blockwise-*", "native/image-local-1d-*", "native/image-local-2d-*", "native/sparse-fixed-*",
           "native/sparse-strided-*", "native/large-sparse-strided-*",

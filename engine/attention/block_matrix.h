@@ -29,6 +29,7 @@ class BlockMatrix {
   BlockMatrix& operator=(BlockMatrix&&) = default;
 
   int64_t tokens() const { return tokens_; }
+  DType type() const { return type_; }
   int64_t page_blocks() const { return page_blocks_; }
   int64_t page_tokens() const { return page_blocks_ * block_; }
   // Makes room for the next n tokens, which are read after they are written.
