@@ -4,8 +4,10 @@
 #include <array>
 #include <bit>
 #include <cstring>
+#include <span>
 
 #include "engine/base/round.h"
+#include "engine/ops/few_rows.h"
 #include "engine/ops/microkernel.h"
 #include "engine/ops/pack.h"
 
@@ -16,6 +18,8 @@ constexpr int64_t kPageTokens = 512;
 constexpr int64_t kMostBlocks = 32;  // of a page
 // Pages that one call of the micro-kernel reads, side by side.
 constexpr int64_t kPagesAtOnce = 8;
+// Up to so many mixtures wait for memory, not for arithmetic.
+constexpr int64_t kWaitingRows = 8;
 
 int64_t PageBlocks(int64_t block) {
   const uint64_t blocks = std::clamp<int64_t>(kPageTokens / block, 2, kMostBlocks);
@@ -68,28 +72,51 @@ void BlockMatrix::Write(int64_t page, int64_t first, const Rows& keys, const Row
 
 // Pages lie apart, and each is read from its beginning to its end.
 void BlockMatrix::Mix(const Rows& weights, Matrix<float> mixed) const {
+  const bool by_hand =
+      weights.rows <= kWaitingRows && (width_ == 32 || width_ == 64) && CanMultiplyFewRows(weights);
   const int64_t pages = Quotient(weights.cols, page_blocks_);
   for (int64_t first = 0; first < pages; first += kPagesAtOnce) {
-    const int64_t count = std::min(kPagesAtOnce, pages - first);
-    const MicroKernel* kernel = MicroKernel::Get({.a = type_,
-                                                  .m = RoundRows(static_cast<int>(weights.rows)),
-                                                  .n = static_cast<int>(width_),
-                                                  .k = static_cast<int>(page_blocks_),
-                                                  .batch = static_cast<int>(count),
-                                                  .lda = weights.stride,
-                                                  .ldb = width_,
-                                                  .ldc = mixed.stride,
-                                                  .add = first > 0});
-    std::array<MicroKernel::Offsets, kPagesAtOnce> offsets;
-    for (int64_t i = 0; i < count; ++i) {
-      const intptr_t distance =
-          reinterpret_cast<intptr_t>(Panel(first + i, 0)) - reinterpret_cast<intptr_t>(Panel(first, 0));
-      offsets[i] = {i * page_blocks_ * SizeOf(type_), distance};
+    const Range at_once{first, std::min(pages, first + kPagesAtOnce)};
+    if (by_hand) {
+      MixByHand(weights, at_once, mixed);
+    } else {
+      MixPages(weights, at_once, mixed);
     }
-    for (int64_t panel = 0; panel < 2 * block_; ++panel) {
-      kernel->Run(weights.at(0, first * page_blocks_), Panel(first, panel), offsets.data(),
-                  mixed.data + panel * width_);
-    }
+  }
+}
+
+void BlockMatrix::MixPages(const Rows& weights, Range pages, Matrix<float> mixed) const {
+  const MicroKernel* kernel = MicroKernel::Get({.a = type_,
+                                                .m = RoundRows(static_cast<int>(weights.rows)),
+                                                .n = static_cast<int>(width_),
+                                                .k = static_cast<int>(page_blocks_),
+                                                .batch = static_cast<int>(pages.size()),
+                                                .lda = weights.stride,
+                                                .ldb = width_,
+                                                .ldc = mixed.stride,
+                                                .add = pages.begin > 0});
+  std::array<MicroKernel::Offsets, kPagesAtOnce> offsets;
+  const auto begin = reinterpret_cast<intptr_t>(Panel(pages.begin, 0));
+  for (int64_t i = 0; i < pages.size(); ++i)
+    offsets[i] = {i * page_blocks_ * SizeOf(type_),
+                  reinterpret_cast<intptr_t>(Panel(pages.begin + i, 0)) - begin};
+  for (int64_t panel = 0; panel < 2 * block_; ++panel) {
+    kernel->Run(weights.at(0, pages.begin * page_blocks_), Panel(pages.begin, panel), offsets.data(),
+                mixed.data + panel * width_);
+  }
+}
+
+void BlockMatrix::MixByHand(const Rows& weights, Range pages, Matrix<float> mixed) const {
+  std::array<PanelPiece, kPagesAtOnce> pieces;
+  for (int64_t panel = 0; panel < 2 * block_; ++panel) {
+    for (int64_t i = 0; i < pages.size(); ++i)
+      pieces[i] = {Panel(pages.begin + i, panel), page_blocks_};  // ahead: the next panel
+    MultiplyFewRows({.a = weights.Cols(pages.begin * page_blocks_, pages.size() * page_blocks_),
+                     .panel = std::span(pieces).first(pages.size()),
+                     .sums = mixed.data + panel * width_,
+                     .add = pages.begin > 0,
+                     .width = static_cast<int>(width_),
+                     .ld = mixed.stride});
   }
 }
 

@@ -56,7 +56,7 @@ OwnedRows Weights(DType type, int64_t mixtures, int64_t blocks, const BlockMatri
 TEST(BlockMatrix, MixturesAreSumsOfBlocksTokenByToken) {
   for (DType type : Types()) {
     for (int64_t block : {1, 7, 64, 300}) {
-      for (int64_t head_dim : {8, 40}) {
+      for (int64_t head_dim : {8, 40, 64}) {
         const int64_t blocks = 11, tokens = blocks * block - block / 2;  // the last block is short
         for (int64_t at_once : {tokens, int64_t{37}, int64_t{1}}) {
           const Filled filled(type, head_dim, block, tokens, at_once);
@@ -80,20 +80,23 @@ TEST(BlockMatrix, MixturesAreSumsOfBlocksTokenByToken) {
   }
 }
 
+// Alone it may be made by hand.
 TEST(BlockMatrix, AMixtureIsTheSameBitsInAnyCompanyAndWithZerosAfterIt) {
   for (DType type : Types()) {
-    const Filled filled(type, 16, 20, 20 * 300, 20 * 300);
-    const OwnedRows weights = Weights(type, 20, 150, filled.matrix);
-    const std::vector<float> together = Mixed(filled.matrix, weights, 0, 20, 150);
-    for (int64_t i = 0; i < 20; ++i) {
-      const std::vector<float> alone = Mixed(filled.matrix, weights, i, 1, 150);
-      const auto begin = together.begin() + i * std::ssize(alone);
-      EXPECT_EQ(alone, std::vector<float>(begin, begin + std::ssize(alone))) << i;
+    for (int64_t head_dim : {16, 32, 64}) {
+      const Filled filled(type, head_dim, 20, 20 * 300, 20 * 300);
+      const OwnedRows weights = Weights(type, 20, 150, filled.matrix);
+      const std::vector<float> together = Mixed(filled.matrix, weights, 0, 20, 150);
+      for (int64_t i = 0; i < 20; ++i) {
+        const std::vector<float> alone = Mixed(filled.matrix, weights, i, 1, 150);
+        const auto begin = together.begin() + i * std::ssize(alone);
+        EXPECT_EQ(alone, std::vector<float>(begin, begin + std::ssize(alone))) << i;
+      }
+      OwnedRows longer(type, 28, 300 + filled.matrix.page_blocks());
+      for (int64_t i = 0; i < 20 * 150; ++i)
+        longer.Set(i / 150, i % 150, static_cast<float>(weights.At(i / 150, i % 150)));
+      EXPECT_EQ(Mixed(filled.matrix, longer, 0, 20, 300), together);
     }
-    OwnedRows longer(type, 28, 300 + filled.matrix.page_blocks());
-    for (int64_t i = 0; i < 20 * 150; ++i)
-      longer.Set(i / 150, i % 150, static_cast<float>(weights.At(i / 150, i % 150)));
-    EXPECT_EQ(Mixed(filled.matrix, longer, 0, 20, 300), together);
   }
 }
 
