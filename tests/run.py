@@ -30,22 +30,7 @@ AGREED = ("native/axial-causal-decoder", "native/axial-encoder", "native/bigbird
           "native/linformer-*", "native/lsh-*", "native/memory-compressed-*", "native/moe-*", "native/nystrom-*",
           "native/performer-*", "native/persistent-*", "native/pkm-*", "native/plain-*", "native/relative-memory-*",
           "native/routing-*", "native/seq2seq-*", "native/sinkhorn-*", "native/sliding-window-*", "native/softmax-*",
-          "native/sparse-fixed-*", "native/sparse-strided-*", "native/synthesizer-*",
-AGREED = ("native/plain-*", "native/softmax-*", "native/large-plain-*", "native/large-full-*", "native/large-softmax-*",
-          "native/linear-*", "native/large-linear-*", "native/seq2seq-*",
-          "native/sliding-window-*", "native/large-sliding-window-*", "native/relative-memory-*",
-          "native/large-relative-memory-*", "native/compressive-*", "native/lsh-*", "native/routing-*", "native/sinkhorn-*",
-          "native/learned-hybrid-*",
-          "native/synthesizer-*", "native/large-synthesizer-*", "native/moe-*", "native/pkm-*",
-          "native/blockwise-*", "native/image-local-1d-*", "native/image-local-2d-*", "native/sparse-fixed-*",
-          "native/sparse-strided-*", "native/large-sparse-strided-*",
-          "native/axial-encoder", "native/axial-causal-decoder", "native/persistent-*", "native/performer-*", "native/large-performer-*",
-          "native/bigbird-encoder", "native/bigbird-no-random-encoder", "native/large-bigbird-encoder",
-          "native/memory-compressed-*", "native/large-memory-compressed-*",
-          "native/linformer-*", "native/nystrom-*",
-          "native/linformer-*",
-          "native/memory-compressed-*", "native/large-memory-compressed-*", "native/nystrom-*",
-          "native/weights-*",
+          "native/sparse-fixed-*", "native/sparse-strided-*", "native/synthesizer-*", "native/weights-*",
           "sampling", "tokenizers/word-level")
 
 # Instruction sets, weakest first: name, the CPU's flags, oneDNN's limit, Highway's limit.
