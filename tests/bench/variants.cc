@@ -1,6 +1,7 @@
 #include "tests/bench/variants.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 
 namespace heed {
@@ -27,8 +28,8 @@ VariantFamily SparsePatterns() {
   return {
       "sparse patterns",
       true,
-      {{"sparse_strided", {{"type", "sparse_strided"}, {"stride", 256}}},
-       {"sparse_fixed", {{"type", "sparse_fixed"}, {"stride", 256}, {"summary", 8}}},
+      {{"sparse_strided", {{"type", "sparse_strided"}}, {"stride"}},
+       {"sparse_fixed", {{"type", "sparse_fixed"}, {"summary", 8}}, {"stride"}},
        {"axial_row", {{"type", "axial"}, {"axis", "row"}, {"height", kRoom / 256}, {"width", 256}}},
        {"axial_column", {{"type", "axial"}, {"axis", "column"}, {"height", kRoom / 256}, {"width", 256}}}}};
 }
@@ -47,7 +48,7 @@ VariantFamily SortedAndClustered() {
   return {"sorted and clustered",
           true,
           {{"lsh", {{"type", "lsh"}, {"num_hashes", 1}, {"num_buckets", 64}, {"chunk_length", 64}}},
-           {"routing", {{"type", "routing"}, {"clusters", 128}, {"window", 512}}},
+           {"routing", {{"type", "routing"}}, {"clusters", "window"}},
            {"sinkhorn", {{"type", "sinkhorn"}, {"block", 256}, {"max_blocks", kRoom / 256}}}}};
 }
 
@@ -82,6 +83,13 @@ VariantFamily Encoders() {
 }
 
 }  // namespace
+
+Json Variant::At(int64_t n) const {
+  Json at = options;
+  for (const std::string& root : roots)
+    at[root] = static_cast<int64_t>(std::round(std::sqrt(static_cast<double>(n))));
+  return at;
+}
 
 int64_t LongestText() {
   const char* longest = std::getenv("HEED_LONGEST");

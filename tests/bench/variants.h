@@ -13,7 +13,10 @@ namespace heed {
 
 struct Variant {
   std::string name;
-  Json options;  // the layer's "attention"
+  Json options;                      // the layer's "attention"
+  std::vector<std::string> roots{};  // options that are the root of the text's length, as the paper has them
+
+  Json At(int64_t n) const;  // options for texts of n tokens
 };
 
 // Measured in turns, and drawn together: few enough to tell apart.

@@ -29,11 +29,6 @@ constexpr int64_t kPositions[] = {1000, 10000, kLongestText, kFar};
 
 using Cells = std::vector<std::string>;  // of a table's row
 
-// Of measured seconds, and of the multiply-adds that are declared.
-struct Growths {
-  Growth attention, attention_claimed, model, model_claimed;
-};
-
 bool Wanted(const std::string& name) {
   const char* wanted = std::getenv("HEED_VARIANTS");
   return wanted == nullptr || Cat(",", wanted, ",").find(Cat(",", name, ",")) != std::string::npos;
@@ -69,18 +64,32 @@ class Bench {
   }
 
  private:
-  // One variant at one length.
+  // One variant at one length, and what was measured of it.
   struct Contender {
     RandomModel model;
     std::unique_ptr<LoneAttention> attention;
     std::unique_ptr<Sequence> sequence{};  // that has read the text
+    Turn alone{}, whole{};
+    double alone_of_limit = 0, whole_of_limit = 0;
+  };
+
+  // Of measured seconds, and of the multiply-adds that are declared.
+  struct Growths {
+    void Add(int64_t n, const Contender& contender) {
+      attention.Add(n, contender.alone.seconds);
+      attention_claimed.Add(n, contender.attention->Cost());
+      model.Add(n, contender.whole.seconds);
+      model_claimed.Add(n, contender.model->Cost(n));
+    }
+    Growth attention, attention_claimed, model, model_claimed;
   };
 
   std::vector<Variant> Served(const VariantFamily& family);
   Contender Make(const StackShape& shape, const Json& options, int64_t n);
-  std::vector<Turn> Attentions(std::vector<Contender>& contenders);
-  std::vector<Turn> Models(std::vector<Contender>& contenders, int64_t n);
+  void MeasureAttentions(std::vector<Contender>& contenders);
+  void MeasureModels(std::vector<Contender>& contenders, int64_t n);
   void Family(const VariantFamily& family, const std::vector<Variant>& variants, Table& table);
+  Cells Length(const Contender& contender, const Contender& full, int64_t n) const;
   void Positions(const VariantFamily& family, const Variant& variant, const Model& model, Sequence& longest);
   double LeastStep(const Model& model, int64_t position);
   void ReadTo(const Model& model, Sequence& sequence, int64_t position);
@@ -104,7 +113,7 @@ std::vector<Variant> Bench::Served(const VariantFamily& family) {
   for (const Variant& variant : family.variants) {
     if (!Wanted(variant.name)) continue;
     const StackShape shape{.causal = family.causal, .layers = 1};
-    const auto model = TryRandomModel(Stack(shape, variant.options), precision_);
+    const auto model = TryRandomModel(Stack(shape, variant.At(kLongestText)), precision_);
     if (model.ok()) {
       served.push_back(variant);
     } else {
@@ -119,14 +128,20 @@ Bench::Contender Bench::Make(const StackShape& shape, const Json& options, int64
           std::make_unique<LoneAttention>(shape, options, precision_, n, threads_)};
 }
 
-std::vector<Turn> Bench::Attentions(std::vector<Contender>& contenders) {
+void Bench::MeasureAttentions(std::vector<Contender>& contenders) {
   std::vector<Turn> turns;
   for (Contender& contender : contenders)
     turns.push_back({[this, &contender] { contender.attention->Run(1, threads_); }});
-  return turns;
+  TakeTurns(turns, limits_);
+  for (size_t i = 0; i < turns.size(); ++i) {
+    const LoneAttention& attention = *contenders[i].attention;
+    const double least = limits_.LeastTime(2 * attention.Cost(), attention.Bytes());
+    contenders[i].alone = turns[i];
+    contenders[i].alone_of_limit = least / turns[i].seconds;
+  }
 }
 
-std::vector<Turn> Bench::Models(std::vector<Contender>& contenders, int64_t n) {
+void Bench::MeasureModels(std::vector<Contender>& contenders, int64_t n) {
   std::vector<Turn> turns;
   for (Contender& contender : contenders) {
     turns.push_back({[this, &contender, n] {
@@ -134,37 +149,29 @@ std::vector<Turn> Bench::Models(std::vector<Contender>& contenders, int64_t n) {
       contender.sequence = AfterPrompt(*contender.model, n, threads_);
     }});
   }
-  return turns;
+  TakeTurns(turns, limits_);
+  for (size_t i = 0; i < turns.size(); ++i) {
+    const Model& model = *contenders[i].model;
+    const double least = limits_.LeastTime(2 * model.Cost(n), static_cast<double>(model.info().weight_bytes));
+    contenders[i].whole = turns[i];
+    contenders[i].whole_of_limit = least / turns[i].seconds;
+  }
 }
 
 void Bench::Family(const VariantFamily& family, const std::vector<Variant>& variants, Table& table) {
-  const StackShape shape{.causal = family.causal};
   std::vector<Growths> growths(variants.size());
   std::vector<Contender> contenders;
   for (int64_t n = 512; n <= LongestText(); n *= 2) {
     contenders.clear();
-    for (const Variant& variant : variants) contenders.push_back(Make(shape, variant.options, n));
-    std::vector<Turn> alone = Attentions(contenders), whole = Models(contenders, n);
-    TakeTurns(alone, limits_);
-    std::vector<double> least_alone, least_whole;
-    for (const Contender& contender : contenders)
-      least_alone.push_back(limits_.LeastTime(2 * contender.attention->Cost(), contender.attention->Bytes()));
-    TakeTurns(whole, limits_);
+    for (const Variant& variant : variants)
+      contenders.push_back(Make({.causal = family.causal}, variant.At(n), n));
+    MeasureAttentions(contenders);
+    MeasureModels(contenders, n);
     for (size_t i = 0; i < variants.size(); ++i) {
-      const Model& model = *contenders[i].model;
-      const double cost = model.Cost(n);
-      growths[i].attention.Add(n, alone[i].seconds);
-      growths[i].attention_claimed.Add(n, contenders[i].attention->Cost());
-      growths[i].model.Add(n, whole[i].seconds);
-      growths[i].model_claimed.Add(n, cost);
-      table.Row({variants[i].name, family.name, Cat(n), Milliseconds(alone[i].seconds),
-                 Milliseconds(whole[i].seconds), Cat(static_cast<int64_t>(whole[i].peak_mib)),
-                 Times(alone[0].seconds / alone[i].seconds), Times(whole[0].seconds / whole[i].seconds),
-                 Times(1 + static_cast<double>(n) / static_cast<double>(6 * shape.width)),
-                 Percent(least_alone[i] / alone[i].seconds),
-                 Percent(limits_.LeastTime(2 * cost, static_cast<double>(model.info().weight_bytes)) /
-                         whole[i].seconds),
-                 Rate(limits_.operations(), "OP/s"), Rate(limits_.bytes(), "B/s")});
+      growths[i].Add(n, contenders[i]);
+      Cells row = {variants[i].name, family.name};
+      for (const std::string& cell : Length(contenders[i], contenders[0], n)) row.push_back(cell);
+      table.Row(row);
     }
   }
   for (size_t i = 0; i < variants.size(); ++i) {
@@ -177,6 +184,21 @@ void Bench::Family(const VariantFamily& family, const std::vector<Variant>& vari
     Positions(family, variants[i], *contenders[i].model, *contenders[i].sequence);
     contenders[i].sequence.reset();
   }
+}
+
+Cells Bench::Length(const Contender& contender, const Contender& full, int64_t n) const {
+  const Turn &alone = contender.alone, &whole = contender.whole;
+  return {Cat(n),
+          Milliseconds(alone.seconds),
+          Milliseconds(whole.seconds),
+          Cat(static_cast<int64_t>(whole.peak_mib)),
+          Times(full.alone.seconds / alone.seconds),
+          Times(full.whole.seconds / whole.seconds),
+          Times(1 + static_cast<double>(n) / static_cast<double>(6 * StackShape().width)),
+          Percent(contender.alone_of_limit),
+          Percent(contender.whole_of_limit),
+          Rate(limits_.operations(), "OP/s"),
+          Rate(limits_.bytes(), "B/s")};
 }
 
 // A token at a position and one at 1,000, in turns.
@@ -228,12 +250,12 @@ void Bench::Causality() {
   for (int64_t n = 512; n <= LongestText(); n *= 4) {
     std::vector<Contender> contenders;
     for (bool causal : {true, false}) contenders.push_back(Make({.causal = causal}, options, n));
-    std::vector<Turn> alone = Attentions(contenders), whole = Models(contenders, n);
-    TakeTurns(alone, limits_);
-    TakeTurns(whole, limits_);
-    table.Row({Cat(n), Milliseconds(alone[0].seconds), Milliseconds(alone[1].seconds),
-               Times(alone[0].seconds / alone[1].seconds), Milliseconds(whole[0].seconds),
-               Milliseconds(whole[1].seconds), Times(whole[0].seconds / whole[1].seconds)});
+    MeasureAttentions(contenders);
+    MeasureModels(contenders, n);
+    const Contender &decoder = contenders[0], &encoder = contenders[1];
+    table.Row({Cat(n), Milliseconds(decoder.alone.seconds), Milliseconds(encoder.alone.seconds),
+               Times(decoder.alone.seconds / encoder.alone.seconds), Milliseconds(decoder.whole.seconds),
+               Milliseconds(encoder.whole.seconds), Times(decoder.whole.seconds / encoder.whole.seconds)});
   }
 }
 
