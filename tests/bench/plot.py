@@ -58,7 +58,7 @@ class Axis:
     """Logarithmic."""
 
     def __init__(self, low, high, begin, end):
-        self.low, self.high, self.begin, self.end = low, high, begin, end
+        self.low, self.high, self.begin, self.end = low, max(high, 2 * low), begin, end
 
     def __call__(self, value):
         return self.begin + (self.end - self.begin) * math.log(value / self.low) / math.log(self.high / self.low)
