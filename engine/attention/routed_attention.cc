@@ -91,6 +91,7 @@ class Run : public AttentionRun {
   void PlanWhole(const AttentionRows& rows);
   void PlanFollowing(const AttentionRows& rows);
   std::vector<AttentionStage> Stages() const;
+  void Release();  // what steps hand on
   void DoStep(const AttentionRows& rows, const Step& step, int head, int64_t cut, Scratch& scratch);
 
   Work WorkOf(const AttentionRows& rows, int head) const;
@@ -123,11 +124,11 @@ class Run : public AttentionRun {
   // Of the rows at hand.
   int64_t from_ = 0;  // tokens before
   std::vector<Step> plan_;
-  int at_once_ = 1;    // heads
-  bool few_ = false;   // all steps of a head are one task
-  int64_t tiles_ = 1;  // of a cluster
-  std::vector<int32_t> all_;
-  Buffer work_;  // of at_once_ heads
+  int at_once_ = 1;           // heads
+  bool few_ = false;          // all steps of a head are one task
+  int64_t tiles_ = 1;         // of a cluster
+  std::vector<int32_t> all_;  // tokens, if they are one cluster
+  Buffer work_;               // of at_once_ heads
 };
 
 Run::Run(const RoutedAttention& attention)
@@ -201,7 +202,12 @@ void Run::PlanFollowing(const AttentionRows& rows) {
   }
   few_ = false;
   at_once_ = o.heads;
+  Release();
+}
+
+void Run::Release() {
   work_ = Buffer();
+  all_ = {};
 }
 
 std::vector<AttentionStage> Run::Stages() const {
@@ -229,11 +235,8 @@ void Run::Do(const AttentionRows& rows, int stage, int64_t task, Scratch& scratc
   }
   const int64_t group = stage / std::ssize(plan_);
   const Step& step = plan_[stage % std::ssize(plan_)];
-  if (group * at_once_ >= options().heads) {
-    work_ = Buffer();
-  } else {
-    DoStep(rows, step, static_cast<int>(group * at_once_ + task / step.cuts), task % step.cuts, scratch);
-  }
+  if (group * at_once_ >= options().heads) return Release();
+  DoStep(rows, step, static_cast<int>(group * at_once_ + task / step.cuts), task % step.cuts, scratch);
 }
 
 void Run::DoStep(const AttentionRows& rows, const Step& step, int head, int64_t cut, Scratch& scratch) {

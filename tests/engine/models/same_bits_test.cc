@@ -237,6 +237,15 @@ void ExpectSameBitsInAnyCompany(const Json& attention) {
 
 TEST(SameBits, OfAnEncoderInAnyCompany) { ExpectSameBitsInAnyCompany({{"type", "full"}}); }
 
+TEST(SameBits, OfAnEncoderWhoseTokensMeetInClusters) {
+  ExpectSameBitsInAnyCompany({{"type", "routing"},
+                              {"clusters", 6},
+                              {"window", 40},
+                              {"shared_qk", false},
+                              {"local_heads", 1},
+                              {"local_window", 16}});
+}
+
 TEST(SameBits, OfBlocksInAnyCompany) {
   ExpectSameBitsInAnyCompany(
       {{"type", "bigbird"}, {"block_size", 16}, {"num_blocks", 20}, {"num_random_blocks", 2}});
