@@ -59,6 +59,10 @@ ImageSize ReadImageSize(const AttentionSetting& setting, JsonFields& fields) {
   return {};
 }
 
+int64_t Attention::LabelledStateBytes(int64_t tokens, int64_t) const { return StateBytes(tokens); }
+
+double Attention::LabelledCost(int64_t tokens, int64_t) const { return Cost(tokens, tokens); }
+
 void Attention::DropNumbers() {
   for (Product& product : products_) {
     for (Tensor* tensor : {&product.weight, &product.bias, &product.apart.weight, &product.apart.bias})

@@ -65,10 +65,24 @@ struct AttentionSetting {
   std::vector<int64_t> grid{};  // the model's height and width, or shape, if its positions are a grid
 };
 
-// What a product is made with instead in the rows at a few positions of a sequence.
+// What a request may say of each row beside its token, as an integer: the row's label. 0 is nothing special.
+// A request labels all rows of a sequence that comes whole, or none; then what the file says of them holds.
+enum class RowLabel {
+  kNone,
+  kGlobal,  // 1: a global token, which sees all and which all see
+};
+
+// Which labels an attention reads.
+struct RowLabels {
+  RowLabel kind = RowLabel::kNone;
+  int64_t most = 0;  // rows whose label is not 0
+};
+
+// What a product is made with instead in the rows whose label is not 0, or, where the request gives no
+// labels, in the rows at a few positions.
 struct RowsApart {
-  std::vector<int64_t> positions;  // ascending; none: all rows are alike
-  Tensor weight, bias;             // of the product's shapes
+  std::vector<int64_t> positions;  // ascending
+  Tensor weight, bias;             // of the product's shapes; no weight: all rows are alike
 };
 
 // A row-wise product of the layer's (normalised) input, y = x W' + b, computed by the layer for all rows.
@@ -107,6 +121,7 @@ struct AttentionRows {
   Matrix<const float> input;
   const LayerInput* layer = nullptr;  // what is made of such rows
   Rows out;  // [count, Attention::out_width()], activation type: before the output projection
+  const int32_t* labels = nullptr;  // [count], of the kind that Attention::labels() reads; or none are given
   // Where the weights of the rows' softmax go, if somebody asks for them: [Attention::weighing_heads(),
   // count, weight_keys] floats, keys at their positions, 0 where a row does not see a key. Tasks then take up
   // to twice their cost.
@@ -154,6 +169,10 @@ class Attention {
   // Multiply-adds of all heads for the last `rows` of a sequence of `tokens`, themselves included; in
   // cross-attention, for so many rows with a source of `tokens`. What Describe predicts with.
   virtual double Cost(int64_t rows, int64_t tokens) const = 0;
+  // For those that read labels: the same two of a whole sequence in which `labelled` rows have one that is
+  // not 0, wherever they stand.
+  virtual int64_t LabelledStateBytes(int64_t tokens, int64_t labelled) const;
+  virtual double LabelledCost(int64_t tokens, int64_t labelled) const;
   // Closed form: the most scratch that a task takes.
   virtual int64_t ScratchBytes() const = 0;
 
@@ -164,6 +183,7 @@ class Attention {
   DecodeClass decode() const { return decode_; }
   int64_t max_tokens() const { return max_tokens_; }
   bool data_dependent() const { return data_dependent_; }
+  const RowLabels& labels() const { return labels_; }
   int64_t constant_bytes() const { return constant_bytes_; }
   int weighing_heads() const { return weighing_heads_; }
 
@@ -174,6 +194,7 @@ class Attention {
   int64_t max_tokens_ = 0;  // the longest sequence, 0 = no limit of its own
   // What a row holds decides whom it meets: another precision's rounding may decide otherwise.
   bool data_dependent_ = false;
+  RowLabels labels_;            // that a request may give
   int64_t constant_bytes_ = 0;  // of weights that are no products, as held in memory
   // Heads whose weights may be asked for (AttentionRows::weights). 0: there is no softmax over all keys, or
   // there are keys that are nobody's.

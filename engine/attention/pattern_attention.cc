@@ -196,15 +196,17 @@ std::unique_ptr<AttentionRun> PatternAttention::Start() const { return std::make
 void PatternAttention::Prepare(const AttentionRows&, const Tile&, SoftmaxQueries&, std::vector<KeySource>&,
                                std::vector<std::unique_ptr<ScoreBias>>&, Scratch&) const {}
 
+int64_t PatternAttention::StateBytes(int64_t tokens) const { return KeptBytes(options_.patterns, tokens); }
+
 // Of the tracks of a set that are apart, tokens % period have one place more than the others.
-int64_t PatternAttention::StateBytes(int64_t tokens) const {
+int64_t PatternAttention::KeptBytes(const Patterns& patterns, int64_t tokens) const {
   const auto bytes = [&](const TrackSet& set, int64_t places) {
     return KeyValuePages::Bytes(core_.type(), options_.head_dim, 0, places, options_.k >= 0, set.page());
   };
-  int64_t sum = sizeof(int64_t) + PartsBytes(tokens);
+  int64_t sum = sizeof(int64_t) + PartsBytes(patterns, tokens);
   if (passes_ > 1) sum += tokens * options_.heads * SizeOf(DType::kF32);
   for (int head = 0; head < options_.key_value_heads; ++head) {
-    const Pattern& pattern = this->pattern(head);
+    const Pattern& pattern = *patterns[patterns.size() == 1 ? 0 : head];
     for (size_t s = 0; s < pattern.sets().size(); ++s) {
       const TrackSet& set = pattern.sets()[s];
       const int64_t longer = tokens % set.tracks(), most = set.Places(0, tokens),
@@ -216,11 +218,11 @@ int64_t PatternAttention::StateBytes(int64_t tokens) const {
   return sum;
 }
 
-int64_t PatternAttention::PartsBytes(int64_t tokens) const {
+int64_t PatternAttention::PartsBytes(const Patterns& patterns, int64_t tokens) const {
   int64_t sum = 0;
   if (passes_ > 1) return 0;
   for (int head = 0; head < options_.key_value_heads; ++head) {
-    const Pattern& pattern = this->pattern(head);
+    const Pattern& pattern = *patterns[patterns.size() == 1 ? 0 : head];
     int64_t parts = options_.constant.empty() ? 0 : SoftmaxCore::Parts(options_.constant[head]);
     for (size_t s = 0; s < pattern.sets().size(); ++s) {
       const int64_t kept = pattern.MostKept(static_cast<int>(s), pattern.sets()[s].Places(0, tokens));
@@ -270,9 +272,9 @@ PatternOptions PlainHeads(const AttentionSetting& setting, JsonFields& fields) {
   return options;
 }
 
-absl::StatusOr<std::unique_ptr<Attention>> NewPatternAttention(
-    const AttentionSetting& setting, JsonFields& fields, const WeightScope& scope,
-    std::vector<std::shared_ptr<const Pattern>> patterns, int64_t max_tokens) {
+absl::StatusOr<std::unique_ptr<Attention>> NewPatternAttention(const AttentionSetting& setting,
+                                                               JsonFields& fields, const WeightScope& scope,
+                                                               Patterns patterns, int64_t max_tokens) {
   PatternOptions options = PlainHeads(setting, fields);
   RETURN_IF_ERROR(fields.Finish());
   options.patterns = std::move(patterns);
@@ -284,17 +286,32 @@ absl::StatusOr<std::unique_ptr<Attention>> NewPatternAttention(
 
 PatternRun::PatternRun(const PatternAttention& attention, const Taking& taking)
     : attention_(&attention), taking_(taking) {
+  Clear();
+}
+
+PatternRun::PatternRun(const PatternRun& other)
+    : attention_(other.attention_),
+      taking_(other.taking_),
+      patterns_(other.patterns_),
+      heads_(other.heads_),
+      tokens_(other.tokens_) {}
+
+void PatternRun::Clear() {
+  heads_.clear();
   for (int head = 0; head < options().key_value_heads; ++head) {
     auto& sets = heads_.emplace_back();
-    for (const TrackSet& set : attention.pattern(head).sets()) {
-      sets.emplace_back(set.tracks(), KeyValuePages(attention.core().type(), options().head_dim,
+    for (const TrackSet& set : pattern(head).sets()) {
+      sets.emplace_back(set.tracks(), KeyValuePages(attention_->core().type(), options().head_dim,
                                                     options().k >= 0, set.page()));
     }
   }
 }
 
-PatternRun::PatternRun(const PatternRun& other)
-    : attention_(other.attention_), taking_(other.taking_), heads_(other.heads_), tokens_(other.tokens_) {}
+void PatternRun::Follow(Patterns patterns) {
+  CHECK_EQ(tokens_, 0);
+  patterns_ = std::move(patterns);
+  Clear();
+}
 
 std::vector<AttentionStage> PatternRun::Begin(const AttentionRows& rows) {
   const int heads = options().key_value_heads;
@@ -348,7 +365,7 @@ void PatternRun::AddParts(const AttentionRows& rows, std::vector<AttentionStage>
 template <typename F>
 void PatternRun::ForTracks(int head, int64_t rows, F f) {
   for (int s = 0; s < std::ssize(heads_[head]); ++s) {
-    const TrackSet& set = attention_->pattern(head).sets()[s];
+    const TrackSet& set = pattern(head).sets()[s];
     for (int64_t i = 0; i < std::min(rows, set.tracks()); ++i) {
       const int64_t track = (from_ + i) % set.tracks();
       f(set, s, track, heads_[head][s][track]);
@@ -366,14 +383,14 @@ void PatternRun::Grow(int64_t rows) {
 
 void PatternRun::Forget(int head, int64_t rows) {
   ForTracks(head, rows, [&](const TrackSet&, int set, int64_t, KeyValuePages& pages) {
-    pages.DropBefore(attention_->pattern(head).KeptFrom(set, pages.end()));
+    pages.DropBefore(pattern(head).KeptFrom(set, pages.end()));
   });
 }
 
 void PatternRun::CutTiles(const AttentionRows& rows) {
   passes_.assign(attention_->passes(), {});
   for (int head = 0; head < options().key_value_heads && rows.count > 0; ++head) {
-    for (RowSection& section : attention_->pattern(head).Sections(rows.count, tokens_)) {
+    for (RowSection& section : pattern(head).Sections(rows.count, tokens_)) {
       Pass& pass = passes_[section.pass];
       Cut& cut = pass.cuts.emplace_back(CutOf(head, std::move(section)));
       cut.first_tile = pass.tiles;
@@ -397,7 +414,7 @@ PatternRun::Cut PatternRun::CutOf(int head, RowSection section) const {
       block == 0 && section.keys < 8 * SoftmaxCore::kTile && section.keys < static_cast<double>(tokens_);
   const int64_t most = std::max(1, (narrow ? SoftmaxCore::kTile / 2 : SoftmaxCore::kTile) / group);
   Cut cut{.head = head, .section = std::move(section)};
-  cut.period = block > 0 ? 1 : attention_->pattern(head).row_period(cut.section.pass);
+  cut.period = block > 0 ? 1 : pattern(head).row_period(cut.section.pass);
   cut.row_cost = std::max(cut.section.keys + constant, 1.0) * group * attention_->PairCost();
   cut.tile_rows = std::clamp(static_cast<int64_t>(kTaskCost / cut.row_cost), int64_t{1}, most);
   const int64_t of_group = cut.RowsOf(0);
@@ -423,7 +440,7 @@ int64_t PatternRun::CountParts(const AttentionRows& rows) const {
   int64_t most = 0;
   bool cut = false;
   for (int head = 0; head < options().key_value_heads; ++head) {
-    const int64_t period = attention_->pattern(head).row_period(0);
+    const int64_t period = pattern(head).row_period(0);
     if (rows.count * attention_->group() > kFewRows || (period > 1 && rows.count > 1)) return 0;
     int64_t sum = 0;
     for (int set = 0; set < std::ssize(heads_[head]); ++set) {
@@ -497,13 +514,13 @@ Range PatternRun::TakenCut(int64_t cut) const {
 
 void PatternRun::TakeCut(const AttentionRows& rows, int head, int64_t cut, int, Scratch& scratch) {
   for (int set = 0; set < std::ssize(heads_[head]); ++set) {
-    if (!attention_->pattern(head).sets()[set].made) TakeSet(rows, head, set, cut, scratch);
+    if (!pattern(head).sets()[set].made) TakeSet(rows, head, set, cut, scratch);
   }
 }
 
 // No two cuts write the same page: a track of all positions is cut at whole pages, others are one cut's.
 void PatternRun::TakeSet(const AttentionRows& rows, int head, int number, int64_t cut, Scratch& scratch) {
-  const TrackSet& set = attention_->pattern(head).sets()[number];
+  const TrackSet& set = pattern(head).sets()[number];
   Tracks& tracks = heads_[head][number];
   const auto write = [&](int64_t track, int64_t position, int64_t step, int64_t count) {
     Write(tracks[track], set.Places(track, position), rows, {head, position - from_, step, count}, scratch);
@@ -569,7 +586,7 @@ void PatternRun::AttendTile(const AttentionRows& rows, const Cut& cut, const Til
 // What the row at a position sees in a pass; in the first one also what all rows see.
 std::vector<KeySource> PatternRun::Sources(int head, int pass, int64_t position) const {
   const PatternOptions& o = options();
-  const Pattern& pattern = attention_->pattern(head);
+  const Pattern& pattern = this->pattern(head);
   std::vector<KeySource> sources;
   for (int set = 0; set < std::ssize(pattern.sets()); ++set) {
     if (pattern.sets()[set].pass != pass) continue;
@@ -625,7 +642,9 @@ void PatternRun::Attend(const AttentionRows& rows, const Tile& tile, std::vector
   queries.rotary = o.rotary ? &*o.rotary : nullptr;
   if (rows.weights != nullptr) AskForWeights(rows, tile, queries, sources);
   std::vector<std::unique_ptr<ScoreBias>> biases;
-  attention_->Prepare(rows, tile, queries, sources, biases, scratch);
+  Tile prepared = tile;
+  prepared.pattern = &pattern(tile.head);
+  attention_->Prepare(rows, prepared, queries, sources, biases, scratch);
   const SoftmaxCore& core = attention_->core();
   char* results = part_results_.as<char>() + tile.head * parts_ * part_bytes_;
   if (stage == Stage::kParts) {
@@ -669,7 +688,7 @@ void PatternRun::AskForWeights(const AttentionRows& rows, const Tile& tile, Soft
   queries.weights = [&rows, tile, first_head = queries.first_head](int64_t row, int head) {
     return rows.Weights(first_head + head, tile.row + row * tile.step);
   };
-  const std::vector<TrackSet>& sets = attention_->pattern(tile.head).sets();
+  const std::vector<TrackSet>& sets = pattern(tile.head).sets();
   for (size_t s = 0; s < sets.size(); ++s) {
     if (sets[s].all()) continue;
     const int64_t track = queries.first % sets[s].tracks();
@@ -687,7 +706,7 @@ void PatternRun::Archive(StateArchive& archive) {
   }
   if (tokens_ == 0) return;
   for (int head = 0; head < options().key_value_heads; ++head) {
-    const Pattern& pattern = attention_->pattern(head);
+    const Pattern& pattern = this->pattern(head);
     for (int s = 0; s < std::ssize(heads_[head]); ++s) {
       for (int64_t track = 0; track < std::ssize(heads_[head][s]); ++track) {
         const TrackSet& set = pattern.sets()[s];

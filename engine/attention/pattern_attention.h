@@ -90,6 +90,9 @@ class Pattern {
   int64_t constant_bytes_ = 0;
 };
 
+// One for all key-value heads, or one for each.
+using Patterns = std::vector<std::shared_ptr<const Pattern>>;
+
 // Every key, or in a decoder those up to the row itself; in a window the newest `left + 1` and as many as
 // `right` after it.
 class BandPattern : public Pattern {
@@ -133,8 +136,7 @@ struct PatternOptions {
   double scale = 1;  // scores = scale * q.k
   std::optional<Rotary> rotary;
   std::optional<DistanceBias> bias;
-  // One for all key-value heads, or one for each.
-  std::vector<std::shared_ptr<const Pattern>> patterns;
+  Patterns patterns;
   // Keys and values that every row sees beside those of its sequence, of each key-value head; or none.
   std::vector<KeyValuePages> constant;
   // The products that give queries, keys and values; -1: there are none, and scores are the bias alone.
@@ -160,6 +162,7 @@ class PatternAttention : public Attention {
     int64_t step = 1;  // from a row to the next one
     int64_t count = 0;
     int pass = 0;
+    const Pattern* pattern = nullptr;  // that the head follows in this sequence; for Prepare()
   };
   // For variants that do more to the scores than a table can: changes what a tile's queries or sources are
   // before they attend, with memory that lives as long as the task (or is kept in `biases`).
@@ -173,11 +176,15 @@ class PatternAttention : public Attention {
     return *options_.patterns[options_.patterns.size() == 1 ? 0 : head];
   }
   int group() const { return options_.heads / options_.key_value_heads; }
-  int64_t PartsBytes(int64_t tokens) const;  // of the parts of few rows that see many keys
   bool forgets() const { return forgets_; }  // any head, any set
   int passes() const { return passes_; }     // of the head that has most
 
+ protected:
+  // What a run holds whose heads follow these.
+  int64_t KeptBytes(const Patterns& patterns, int64_t tokens) const;
+
  private:
+  int64_t PartsBytes(const Patterns& patterns, int64_t tokens) const;  // of few rows that see many keys
   PatternOptions options_;
   SoftmaxCore core_;
   bool forgets_ = false;
@@ -196,10 +203,10 @@ PatternOptions PlainHeads(const AttentionSetting& setting, JsonFields& fields);
 inline constexpr int64_t kMostSpan = int64_t{1} << 30;  // of a window, a block, a stride
 
 // For variants that are a pattern and no more: softmax(Q K' / sqrt(head_dim)) V of plain heads, all options
-// read. Patterns: one for all heads, or one for each. `max_tokens`: 0 for no limit of its own.
-absl::StatusOr<std::unique_ptr<Attention>> NewPatternAttention(
-    const AttentionSetting& setting, JsonFields& fields, const WeightScope& scope,
-    std::vector<std::shared_ptr<const Pattern>> patterns, int64_t max_tokens = 0);
+// read. `max_tokens`: 0 for no limit of its own.
+absl::StatusOr<std::unique_ptr<Attention>> NewPatternAttention(const AttentionSetting& setting,
+                                                               JsonFields& fields, const WeightScope& scope,
+                                                               Patterns patterns, int64_t max_tokens = 0);
 
 // A variant that adds stages of its own, or keeps what it makes of the rows, derives from it.
 class PatternRun : public AttentionRun {
@@ -221,6 +228,11 @@ class PatternRun : public AttentionRun {
   int64_t tokens() const override { return tokens_; }
 
  protected:
+  // Before the first rows: the heads follow these instead of the attention's patterns.
+  void Follow(Patterns patterns);
+  const Pattern& pattern(int head) const {
+    return patterns_.empty() ? attention_->pattern(head) : *patterns_[patterns_.size() == 1 ? 0 : head];
+  }
   // Writes a head's pages. Cuts are done by different threads, stages one after another.
   virtual void TakeCut(const AttentionRows& rows, int head, int64_t cut, int stage, Scratch& scratch);
   // The positions of a cut; some of the first and of the last are not those of rows at hand.
@@ -259,6 +271,7 @@ class PatternRun : public AttentionRun {
   };
 
   const PatternOptions& options() const { return attention_->options(); }
+  void Clear();  // all pages
   template <typename F>
   void ForTracks(int head, int64_t rows, F f);
   void Grow(int64_t rows);
@@ -289,6 +302,7 @@ class PatternRun : public AttentionRun {
 
   const PatternAttention* attention_;
   Taking taking_;
+  Patterns patterns_;                       // none: the attention's
   std::vector<std::vector<Tracks>> heads_;  // of a key-value head, by set
   int64_t tokens_ = 0;
   // Of the rows at hand.

@@ -3,14 +3,19 @@
 //   encoder: token i sees i + dilation * t, |t| <= window / 2, and every global token, once;
 //            the rows of global tokens are softmax(Qg Kg' / sqrt(head_dim)) Vg over all tokens instead
 // Options: window; dilation (1), or a list with one per head; global_tokens (none): positions, encoder only.
-// Tensors: q, k, v; with global tokens also q_global, k_global, v_global.
+// Tensors: q, k, v; with global tokens also q_global, k_global, v_global. With these a request may name
+// global tokens of its own, which take the place of the file's.
 //
 // The positions of one residue modulo the dilation, a track, only see each other: a track is a sequence with
 // a plain window. Global tokens are kept a second time, for all rows to see.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <functional>
+#include <map>
+#include <numeric>
 #include <set>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -24,12 +29,14 @@ namespace {
 constexpr int64_t kFar = int64_t{1} << 30;
 constexpr int64_t kMostDilation = 1 << 12;  // a head keeps so many tracks
 constexpr int64_t kMostGlobalTokens = 1 << 12;
+constexpr int64_t kNoneGiven = -1;        // instead of a number of global tokens: the file's are
 enum { kQ, kK, kV, kGlobalK, kGlobalV };  // the products; the rows of global tokens have Qg for Q
 
 struct Options : PatternOptions {
   Band band;                           // of a track's rows
   std::vector<int64_t> dilations;      // one a head
-  std::vector<int64_t> global_tokens;  // ascending
+  std::vector<int64_t> global_tokens;  // the file's, ascending
+  bool has_globals = false;            // the file has the tensors for them
 };
 
 // What an encoder's row sees: its band, and global tokens, which sets()[1] keeps. Nothing comes after the
@@ -53,6 +60,19 @@ class BandWithGlobals : public BandPattern {
   int64_t globals_;
 };
 
+// Of each head; those of one dilation share theirs.
+Patterns EncoderPatterns(Band band, const std::vector<int64_t>& dilations,
+                         const std::vector<int64_t>& globals) {
+  std::map<int64_t, std::shared_ptr<const Pattern>> made;
+  Patterns patterns;
+  for (int64_t dilation : dilations) {
+    std::shared_ptr<const Pattern>& pattern = made[dilation];
+    if (!pattern) pattern = std::make_shared<BandWithGlobals>(band, dilation, globals);
+    patterns.push_back(pattern);
+  }
+  return patterns;
+}
+
 class SlidingWindowAttention : public PatternAttention {
  public:
   SlidingWindowAttention(const AttentionSetting& setting, const Options& options,
@@ -60,25 +80,40 @@ class SlidingWindowAttention : public PatternAttention {
       : PatternAttention(setting, options, std::move(products)),
         band_(options.band),
         dilations_(options.dilations),
-        global_tokens_(options.global_tokens) {}
+        global_tokens_(options.global_tokens) {
+    if (options.has_globals) labels_ = {RowLabel::kGlobal, kMostGlobalTokens};
+  }
 
   std::unique_ptr<AttentionRun> Start() const override;
   int64_t StateBytes(int64_t tokens) const override;
   double Cost(int64_t rows, int64_t tokens) const override;
+  int64_t LabelledStateBytes(int64_t tokens, int64_t labelled) const override;
+  double LabelledCost(int64_t tokens, int64_t labelled) const override;
   int64_t ScratchBytes() const override;
   void Prepare(const AttentionRows& rows, const Tile& tile, SoftmaxQueries& queries,
                std::vector<KeySource>& sources, std::vector<std::unique_ptr<ScoreBias>>& biases,
                Scratch& scratch) const override;
 
-  const std::vector<int64_t>& global_tokens() const { return global_tokens_; }
-  // How many of them are among the first `tokens`.
-  int64_t GlobalsOf(int64_t tokens) const {
-    return std::ranges::lower_bound(global_tokens_, tokens) - global_tokens_.begin();
+  // With these global tokens instead of the file's.
+  Patterns PatternsWith(const std::vector<int64_t>& globals) const {
+    return EncoderPatterns(band_, dilations_, globals);
+  }
+  // The bytes of the lists in them.
+  int64_t ListBytes(int64_t globals) const {
+    const std::set<int64_t> lists(dilations_.begin(), dilations_.end());
+    return std::ssize(lists) * globals * static_cast<int64_t>(sizeof(int64_t));
   }
 
  private:
+  // How many of the file's are among the first `tokens`.
+  int64_t GlobalsOf(int64_t tokens) const {
+    return std::ranges::lower_bound(global_tokens_, tokens) - global_tokens_.begin();
+  }
+  int64_t BytesWith(const Patterns& patterns, int64_t globals, int64_t tokens) const;
+
   Band band_;
-  std::vector<int64_t> dilations_, global_tokens_;
+  std::vector<int64_t> dilations_;
+  std::vector<int64_t> global_tokens_;  // the file's
 };
 
 // Masks the global tokens that the rows of a tile see in their band already.
@@ -129,8 +164,9 @@ void OutsideTheBand::Mark(const BiasBlock& block, std::span<SoftmaxRow> rows) co
   }
 }
 
-// With global tokens a sequence comes whole. After its band their rows are made anew, in two more stages: all
-// keys and values for them are taken into pages, and they attend from these.
+// Where there may be global tokens. Then a sequence comes whole, and with it which they are. After its band
+// their rows are made anew, in two more stages: all keys and values for them are taken into pages, and they
+// attend from these.
 class Run : public PatternRun {
  public:
   explicit Run(const SlidingWindowAttention& attention)
@@ -144,6 +180,9 @@ class Run : public PatternRun {
   void Archive(StateArchive& archive) override;
 
  private:
+  // All of them, the file's beyond the sequence too.
+  std::span<const int64_t> GlobalTokens() const;
+  void ArchiveGiven(StateArchive& archive);
   Rows Head(const Rows& rows, int64_t head) const {
     const int64_t dim = attention_->core().head_dim();
     return rows.Cols(head * dim, dim);
@@ -153,16 +192,30 @@ class Run : public PatternRun {
 
   const SlidingWindowAttention* attention_;
   std::vector<KeyValuePages> heads_;  // for the rows of global tokens; no later row reads them
+  int64_t given_ = kNoneGiven;        // global tokens, by the request
   // Of the rows at hand.
   int band_stages_ = 0;
   int64_t globals_ = 0;    // among them
   int64_t tile_rows_ = 1;  // of those, at most
 };
 
+std::span<const int64_t> Run::GlobalTokens() const {
+  const std::vector<TrackSet>& sets = pattern(0).sets();
+  return sets.size() == 1 ? std::span<const int64_t>() : sets[1].listed;
+}
+
 std::vector<AttentionStage> Run::Begin(const AttentionRows& rows) {
+  if (rows.labels != nullptr) {
+    std::vector<int64_t> given;
+    for (int64_t row = 0; row < rows.count; ++row) {
+      if (rows.labels[row] != 0) given.push_back(row);
+    }
+    given_ = std::ssize(given);
+    Follow(attention_->PatternsWith(given));
+  }
   std::vector<AttentionStage> stages = PatternRun::Begin(rows);
   band_stages_ = static_cast<int>(stages.size());
-  globals_ = attention_->GlobalsOf(rows.count);
+  globals_ = std::ranges::lower_bound(GlobalTokens(), rows.count) - GlobalTokens().begin();
   if (globals_ == 0) return stages;
   const int64_t heads = std::ssize(heads_), dim = attention_->core().head_dim();
   for (KeyValuePages& pages : heads_) pages.Grow(rows.count);
@@ -193,7 +246,7 @@ void Run::Take(const AttentionRows& rows, int64_t head, int64_t first) {
 
 void Run::AttendFromGlobals(const AttentionRows& rows, int64_t head, Range globals, Scratch& scratch) const {
   const Rows from = Head(rows.products[kQ], head), to = Head(rows.out, head);
-  const int64_t* positions = attention_->global_tokens().data() + globals.begin;
+  const int64_t* positions = GlobalTokens().data() + globals.begin;
   const int64_t count = globals.end - globals.begin, bytes = from.cols * SizeOf(from.dtype);
   SoftmaxQueries queries;
   queries.q = {from.dtype, scratch.Take<char>(count * bytes), count, from.cols, from.cols};
@@ -208,14 +261,30 @@ void Run::AttendFromGlobals(const AttentionRows& rows, int64_t head, Range globa
   for (int64_t i = 0; i < count; ++i) std::memcpy(to.at(positions[i]), queries.out.at(i), bytes);
 }
 
+// Which they are, if the request has said so.
+void Run::ArchiveGiven(StateArchive& archive) {
+  archive.Number(given_, kNoneGiven, kMostGlobalTokens);
+  if (given_ == kNoneGiven || !archive.status().ok()) return;
+  std::vector<int64_t> tokens(GlobalTokens().begin(), GlobalTokens().end());
+  if (archive.restoring()) tokens.resize(given_);
+  archive.Bytes(tokens.data(), archive.measuring() ? attention_->ListBytes(given_)
+                                                   : given_ * static_cast<int64_t>(sizeof(int64_t)));
+  if (!archive.restoring() || !archive.status().ok()) return;
+  const bool ascend = std::ranges::adjacent_find(tokens, std::greater_equal<>()) == tokens.end();
+  if (given_ > 0 && (!ascend || tokens.front() < 0 || tokens.back() >= kFar))
+    return archive.Fail(Invalid("the state's global tokens are not ascending positions"));
+  Follow(attention_->PatternsWith(tokens));
+}
+
 void Run::Archive(StateArchive& archive) {
+  ArchiveGiven(archive);
   PatternRun::Archive(archive);
   if (!archive.measuring()) return;
   for (KeyValuePages& pages : heads_) pages.Archive(archive, 0, pages.end());
 }
 
 std::unique_ptr<AttentionRun> SlidingWindowAttention::Start() const {
-  if (global_tokens_.empty()) return PatternAttention::Start();
+  if (labels().kind == RowLabel::kNone) return PatternAttention::Start();
   return std::make_unique<Run>(*this);
 }
 
@@ -226,14 +295,26 @@ void SlidingWindowAttention::Prepare(const AttentionRows&, const Tile& tile, Sof
   if (sources.size() == 1) return;
   const int64_t dilation = dilations_[tile.head];
   const Band reach{.left = band_.left * dilation, .right = band_.right * dilation};
-  biases.push_back(std::make_unique<OutsideTheBand>(global_tokens_, reach, dilation, queries, scratch));
+  const std::vector<int64_t>& globals = tile.pattern->sets()[1].listed;
+  biases.push_back(std::make_unique<OutsideTheBand>(globals, reach, dilation, queries, scratch));
   sources[1].bias = biases.back().get();
 }
 
+// Of the patterns, with so many global tokens among the first `tokens`.
+int64_t SlidingWindowAttention::BytesWith(const Patterns& patterns, int64_t globals, int64_t tokens) const {
+  const int64_t counter = labels().kind == RowLabel::kNone ? 0 : sizeof(int64_t);
+  const int64_t from_globals = KeyValuePages::Bytes(core().type(), core().head_dim(), 0, tokens);
+  return KeptBytes(patterns, tokens) + counter + (globals == 0 ? 0 : options().heads * from_globals);
+}
+
 int64_t SlidingWindowAttention::StateBytes(int64_t tokens) const {
-  const int64_t band = PatternAttention::StateBytes(tokens);
-  if (GlobalsOf(tokens) == 0) return band;
-  return band + options().heads * KeyValuePages::Bytes(core().type(), core().head_dim(), 0, tokens);
+  return BytesWith(options().patterns, GlobalsOf(tokens), tokens);
+}
+
+int64_t SlidingWindowAttention::LabelledStateBytes(int64_t tokens, int64_t labelled) const {
+  std::vector<int64_t> globals(labelled);
+  std::iota(globals.begin(), globals.end(), 0);
+  return BytesWith(PatternsWith(globals), labelled, tokens) + ListBytes(labelled);
 }
 
 double SlidingWindowAttention::Cost(int64_t rows, int64_t tokens) const {
@@ -241,9 +322,16 @@ double SlidingWindowAttention::Cost(int64_t rows, int64_t tokens) const {
   return PatternAttention::Cost(rows, tokens) + 2 * from_globals * static_cast<double>(out_width());
 }
 
+// All see the labelled ones instead of the file's, and the labelled ones see all.
+double SlidingWindowAttention::LabelledCost(int64_t tokens, int64_t labelled) const {
+  const double pairs =
+      static_cast<double>(2 * labelled - std::ssize(global_tokens_)) * static_cast<double>(tokens);
+  return PatternAttention::Cost(tokens, tokens) + 2 * pairs * static_cast<double>(out_width());
+}
+
 // The band's, or the global tokens' queries and results.
 int64_t SlidingWindowAttention::ScratchBytes() const {
-  const int64_t band = PatternAttention::ScratchBytes(), globals = std::ssize(global_tokens_);
+  const int64_t band = PatternAttention::ScratchBytes(), globals = labels().most;
   if (globals == 0) return band;
   const int64_t rows = Scratch::Piece(SoftmaxCore::kTile * core().head_dim() * SizeOf(core().type()));
   return band + std::max(OutsideTheBand::ScratchBytes(globals), 2 * rows);
@@ -281,13 +369,10 @@ absl::StatusOr<Options> ReadOptions(const AttentionSetting& setting, JsonFields&
   }
   if (setting.cross) fields.Fail("a band needs one text: cross-attention joins two");
   RETURN_IF_ERROR(fields.Finish());
+  if (!setting.causal)
+    options.patterns = EncoderPatterns(options.band, options.dilations, options.global_tokens);
   for (int64_t dilation : options.dilations) {
-    if (setting.causal) {
-      options.patterns.push_back(std::make_shared<BandPattern>(options.band, dilation));
-    } else {
-      options.patterns.push_back(
-          std::make_shared<BandWithGlobals>(options.band, dilation, options.global_tokens));
-    }
+    if (setting.causal) options.patterns.push_back(std::make_shared<BandPattern>(options.band, dilation));
   }
   return options;
 }
@@ -299,9 +384,10 @@ absl::StatusOr<std::unique_ptr<Attention>> NewSlidingWindowAttention(const Atten
                                                                      const WeightScope& scope) {
   ASSIGN_OR_RETURN(Options options, ReadOptions(setting, fields));
   std::vector<std::string_view> names = {"q", "k", "v"};
-  if (!options.global_tokens.empty()) names.insert(names.end(), {"k_global", "v_global"});
+  options.has_globals = !options.global_tokens.empty() || (!setting.causal && scope.Has("q_global.weight"));
+  if (options.has_globals) names.insert(names.end(), {"k_global", "v_global"});
   ASSIGN_OR_RETURN(std::vector<Product> products, LoadProducts(scope, names, setting));
-  if (!options.global_tokens.empty()) {
+  if (options.has_globals) {
     ASSIGN_OR_RETURN(Product q, LoadProduct(scope, "q_global", setting.width, setting.width));
     products[kQ].apart = {options.global_tokens, q.weight, q.bias};
   }

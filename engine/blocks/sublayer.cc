@@ -35,13 +35,18 @@ PackedWeights PackProducts(const std::vector<Product>& products, Pack pack, Prec
   return parts.empty() ? PackedWeights() : PackedWeights::Pack(parts, precision);
 }
 
-// f(first, count) for each run of rows that stand at positions among `these`.
+// f(first, count) for each run of rows that are labelled or, without labels, stand at positions among
+// `these`.
 template <typename F>
-void ForRunsAt(const std::vector<int64_t>& these, std::span<const int64_t> positions, F f) {
-  const int64_t rows = std::ssize(positions);
-  const auto at_these = [&](int64_t row) { return std::ranges::binary_search(these, positions[row]); };
+void ForRunsApart(const std::vector<int64_t>& these, const RowPlaces& places, F f) {
+  const int64_t rows = std::ssize(places.positions);
+  const auto apart = [&](int64_t row) {
+    const int32_t label = places.labels.empty() ? RowPlaces::kNoLabel : places.labels[row];
+    if (label != RowPlaces::kNoLabel) return label != 0;
+    return std::ranges::binary_search(these, places.positions[row]);
+  };
   for (int64_t row = 0, end; row < rows; row = end + 1) {
-    for (end = row; end < rows && at_these(end);) ++end;
+    for (end = row; end < rows && apart(end);) ++end;
     if (end > row) f(row, end - row);
   }
 }
@@ -113,7 +118,7 @@ absl::StatusOr<AttentionSublayer> AttentionSublayer::Load(std::unique_ptr<Attent
                                : sublayer.products_.offset(rows++);
     sublayer.columns_.push_back(column);
     const RowsApart& apart = product.apart;
-    if (apart.positions.empty()) continue;
+    if (apart.weight.data == nullptr) continue;
     sublayer.apart_.push_back(
         {apart.positions, PackedWeights::Pack({{apart.weight, apart.bias}}, precision), column});
   }
@@ -122,15 +127,14 @@ absl::StatusOr<AttentionSublayer> AttentionSublayer::Load(std::unique_ptr<Attent
   return sublayer;
 }
 
-void AttentionSublayer::Open(RowBlock& block, std::span<const int64_t> positions,
-                             const Rows& products) const {
+void AttentionSublayer::Open(RowBlock& block, const RowPlaces& places, const Rows& products) const {
   const Rows input = residual_.Open(block);
   Linear(block, input, products_, {.out = products.Cols(0, products_.out())});
   if (choosing_.out() > 0)
     Linear(block, input, choosing_, {.out = products.Cols(choosing_column(), choosing_.out())});
   for (const Apart& apart : apart_) {
     const Rows out = products.Cols(apart.offset, apart.weights.out());
-    ForRunsAt(apart.positions, positions, [&](int64_t first, int64_t count) {
+    ForRunsApart(apart.positions, places, [&](int64_t first, int64_t count) {
       Linear(block, input.Slice(first, count), apart.weights, {.out = out.Slice(first, count)});
     });
   }
@@ -155,6 +159,12 @@ std::vector<Rows> AttentionSublayer::Split(const Rows& products, const Rows& sou
 
 double AttentionSublayer::multiply_adds() const {
   return MultiplyAdds(products_) + MultiplyAdds(choosing_) + MultiplyAdds(output_);
+}
+
+double AttentionSublayer::apart_multiply_adds() const {
+  double sum = 0;
+  for (const Apart& apart : apart_) sum += MultiplyAdds(apart.weights);
+  return sum;
 }
 
 double AttentionSublayer::source_multiply_adds() const { return MultiplyAdds(source_products_); }

@@ -35,6 +35,14 @@ class Residual {
   Norm norm_;
 };
 
+// Which rows of their sequences a block's are.
+struct RowPlaces {
+  static constexpr int32_t kNoLabel = -1;  // of the rows of a sequence that is not labelled
+
+  std::span<const int64_t> positions;
+  std::span<const int32_t> labels;  // as AttentionRows has them; empty: no sequence is labelled
+};
+
 // An attention with its products, its output projection and its residual. Const and thread-safe. If products
 // are of the source, it is cross-attention.
 class AttentionSublayer : public LayerInput {
@@ -45,8 +53,8 @@ class AttentionSublayer : public LayerInput {
                                                 int64_t width, const NormOptions& norm, Precision precision);
 
   // Before the attention: norm, then all products of the input side by side into `products` [rows,
-  // products_width]. `positions` are the rows' in their sequences.
-  void Open(RowBlock& block, std::span<const int64_t> positions, const Rows& products) const;
+  // products_width].
+  void Open(RowBlock& block, const RowPlaces& places, const Rows& products) const;
   // Cross-attention, for rows of the source, which are read as they are: all products of the source side by
   // side into `products` [source rows, source_products_width].
   void OpenSource(RowBlock& source, const Rows& products) const;
@@ -73,6 +81,7 @@ class AttentionSublayer : public LayerInput {
     return bytes + attention_->constant_bytes();
   }
   double multiply_adds() const;         // a row, products only; rows apart are taken for the others
+  double apart_multiply_adds() const;   // that a row apart takes beside them
   double source_multiply_adds() const;  // a row of the source
 
  private:

@@ -57,6 +57,9 @@ struct Work {
   Sequence* sequence = nullptr;  // no other Work of the batch names it
   std::vector<int32_t> tokens;   // its next rows; at least 1. Ids are within the vocabulary
   std::vector<int32_t> source;   // encoder-decoders: all of it with the first tokens, and empty ever after
+  // Encoders that read labels (ModelInfo::max_global_tokens), with or without a decoder: of each row that the
+  // encoder reads. Empty: none are given, and what the file says of rows holds.
+  std::vector<int32_t> labels;
   // More rows of this sequence will come in a later pass (a chunk of a prompt). Then tokens() + rows must be
   // a multiple of kGrid; only decoders of class kExact take it. A pooled head answers only with the last
   // rows.
@@ -105,7 +108,10 @@ struct ModelInfo {
   int64_t max_tokens = 0;         // the longest sequence; 0 = no limit of its own
   int64_t max_source_tokens = 0;  // encoder-decoders: the longest source; 0 = no limit of its own
   DecodeClass decode = DecodeClass::kNone;
-  int weighing_heads = 0;           // of all layers, whose weights a Work may ask for
+  int weighing_heads = 0;  // of all layers, whose weights a Work may ask for
+  // Encoders, with or without a decoder: how many global tokens a request may name, which are rows of label 1
+  // (RowLabel::kGlobal); 0: none.
+  int64_t max_global_tokens = 0;
   bool data_dependent = false;      // as Attention and FeedForward say, of any layer
   std::vector<std::string> labels;  // id2label, "LABEL_0" ... where the file names none; classification heads
   bool multi_label = false;         // scores are sigmoids, not a softmax
@@ -130,6 +136,9 @@ struct PassSize {
   int threads = 1;      // that it runs on
 };
 
+// Instead of a number of labelled rows: no labels are given.
+inline constexpr int64_t kNoLabels = -1;
+
 // Const and thread-safe: one object serves all threads and sequences.
 class Model {
  public:
@@ -137,14 +146,15 @@ class Model {
   virtual std::unique_ptr<Sequence> Start() const = 0;
   virtual std::unique_ptr<Pass> Begin(std::vector<Work>* batch) const = 0;
   // Closed form: the most bytes that a sequence holds from its first to its `tokens`-th token, for an
-  // encoder-decoder with a source of `source`. What admission reserves.
-  virtual int64_t StateBytes(int64_t tokens, int64_t source = 0) const = 0;
+  // encoder-decoder with a source of `source`. What admission reserves. `labelled`: how many rows have a
+  // label that is not 0, where labels are given.
+  virtual int64_t StateBytes(int64_t tokens, int64_t source = 0, int64_t labelled = kNoLabels) const = 0;
   // Closed form: the most bytes that a pass holds while it runs, beside its sequences' state. Some of it is
   // kept for the next pass.
   virtual int64_t WorkspaceBytes(const PassSize& size) const = 0;
   // Multiply-adds for a sequence of n rows from start to end, for an encoder-decoder with a source of
   // `source`.
-  virtual double Cost(int64_t n, int64_t source = 0) const = 0;
+  virtual double Cost(int64_t n, int64_t source = 0, int64_t labelled = kNoLabels) const = 0;
 
   const ModelInfo& info() const { return info_; }
 

@@ -139,6 +139,16 @@ int64_t Longest(const Stack& stack, bool source, int64_t longest) {
   return longest;
 }
 
+// How many global tokens a request may name for a stack: as many as every layer that reads them takes.
+int64_t MostGlobalTokens(const Stack& stack) {
+  int64_t most = 0;
+  for (const Step& step : stack.steps) {
+    const RowLabels& labels = step.attention.attention().labels();
+    if (labels.kind == RowLabel::kGlobal) most = Shorter(most, labels.most);
+  }
+  return most;
+}
+
 DecodeClass DecodeOf(const Stack& stack) {
   DecodeClass decode = DecodeClass::kExact;
   for (const Step& step : stack.steps) decode = std::max(decode, step.attention.attention().decode());
@@ -170,6 +180,7 @@ ModelInfo Describe(const ModelConfig& config, const std::optional<Stack>& encode
   }
   info.decode = config.architecture == Architecture::kEncoder ? DecodeClass::kNone : DecodeOf(stack);
   for (const Step& step : stack.steps) info.weighing_heads += step.attention.attention().weighing_heads();
+  info.max_global_tokens = MostGlobalTokens(encoder ? *encoder : stack);
   info.data_dependent = IsDataDependent(stack) || (encoder && IsDataDependent(*encoder));
   info.normalize = config.normalize && config.head == Head::kEmbedding;
   info.labels = config.labels;

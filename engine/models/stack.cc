@@ -3,6 +3,14 @@
 #include <algorithm>
 
 namespace heed {
+namespace {
+
+// Whether the rows' labels are given, and are this attention's affair.
+bool Reads(const Attention& attention, int64_t labelled) {
+  return labelled >= 0 && attention.labels().kind != RowLabel::kNone;
+}
+
+}  // namespace
 
 void Stack::Measure(int64_t width) {
   widths = {.width = width, .reads = width, .shared_bytes = 0};
@@ -56,10 +64,13 @@ int64_t Stack::StateBytes(int64_t tokens, int64_t source) const {
   return sum;
 }
 
-int64_t Stack::LargestStateBytes(int64_t tokens) const {
+int64_t Stack::LargestStateBytes(int64_t tokens, int64_t labelled) const {
   int64_t largest = 0;
   for (const Step& step : steps) {
-    largest = std::max(largest, step.attention.attention().StateBytes(tokens));
+    const Attention& attention = step.attention.attention();
+    const int64_t bytes = Reads(attention, labelled) ? attention.LabelledStateBytes(tokens, labelled)
+                                                     : attention.StateBytes(tokens);
+    largest = std::max(largest, bytes);
   }
   return largest;
 }
@@ -73,12 +84,16 @@ int64_t Stack::ScratchBytes() const {
   return most;
 }
 
-double Stack::multiply_adds(int64_t n, int64_t source) const {
+double Stack::multiply_adds(int64_t n, int64_t source, int64_t labelled) const {
   double sum = 0;
   for (const Step& step : steps) {
     const AttentionSublayer& attention = step.attention;
-    sum += attention.multiply_adds() * n + attention.source_multiply_adds() * source +
-           attention.attention().Cost(n, attention.cross() ? source : n);
+    sum += attention.multiply_adds() * n + attention.source_multiply_adds() * source;
+    if (Reads(attention.attention(), labelled)) {
+      sum += attention.apart_multiply_adds() * labelled + attention.attention().LabelledCost(n, labelled);
+    } else {
+      sum += attention.attention().Cost(n, attention.cross() ? source : n);
+    }
     if (step.feed_forward) sum += step.feed_forward->feed_forward().multiply_adds() * n;
   }
   return sum;

@@ -43,11 +43,13 @@ struct Stack {
   int64_t weight_bytes() const;
   // Closed form of what the runs of all steps hold, cross-attention's of a source of so many tokens.
   int64_t StateBytes(int64_t tokens, int64_t source) const;
-  int64_t LargestStateBytes(int64_t tokens) const;  // of one step
+  // Of one step; `labelled` as Model has it.
+  int64_t LargestStateBytes(int64_t tokens, int64_t labelled) const;
   // Closed form: the most scratch that a thread takes for any task.
   int64_t ScratchBytes() const;
-  // For a sequence of n rows with a source of so many, the model's head not counted.
-  double multiply_adds(int64_t n, int64_t source) const;
+  // For a sequence of n rows with a source of so many, the model's head not counted; `labelled` as Model has
+  // it.
+  double multiply_adds(int64_t n, int64_t source, int64_t labelled) const;
 };
 
 }  // namespace heed

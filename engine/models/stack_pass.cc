@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/log/check.h"
 #include "absl/log/log.h"
 #include "engine/base/round.h"
 
@@ -26,9 +27,17 @@ void StackPass::Reserve(int64_t rows) {
   positions_.reserve(rows);
 }
 
-void StackPass::Add(Share share, std::span<const int32_t> ids) {
+void StackPass::Add(Share share, std::span<const int32_t> ids, std::span<const int32_t> labels) {
   share.row = rows();
   share.count = std::ssize(ids);
+  share.labelled = !labels.empty();
+  if (share.labelled) {
+    CHECK_EQ(labels.size(), ids.size());
+    labels_.reserve(ids_.capacity());
+    labels_.resize(rows(), RowPlaces::kNoLabel);
+    labels_.insert(labels_.end(), labels.begin(), labels.end());
+    labelled_ += share.count - std::ranges::count(labels, 0);
+  }
   for (int64_t i = 0; i < share.count; ++i) positions_.push_back(share.first + i);
   ids_.insert(ids_.end(), ids.begin(), ids.end());
   shares_.push_back(share);
@@ -36,6 +45,7 @@ void StackPass::Add(Share share, std::span<const int32_t> ids) {
 
 void StackPass::Begin(StackPass* source, int64_t answers, int64_t output_width) {
   source_ = source;
+  if (!labels_.empty()) labels_.resize(rows(), RowPlaces::kNoLabel);
   workspace_ = workspaces_.Take(stack_, precision_,
                                 {.rows = rows(),
                                  .source_rows = source ? source->rows() : 0,
@@ -107,7 +117,8 @@ RowBlock StackPass::Block(Team& team, int thread, int buffers, int64_t first, in
 double StackPass::ProgramCost() const {
   const Step& step =
       stack_.steps[step_ == 0 ? 0 : step_ - 1];  // layers are alike: its products stand for the next one's
-  return step.attention.multiply_adds() +
+  const double apart = static_cast<double>(labelled_) / static_cast<double>(rows());
+  return step.attention.multiply_adds() + apart * step.attention.apart_multiply_adds() +
          (step.feed_forward ? step.feed_forward->feed_forward().multiply_adds() : 0);
 }
 
@@ -180,9 +191,14 @@ void StackPass::Program(RowBlock& block, int64_t first) const {
   }
   if (step_ < stack_.steps.size()) {
     const Rows products = workspace_->products.rows().Slice(first, block.rows());
-    sublayer().Open(block, std::span(positions_).subspan(first, block.rows()),
-                    products.Cols(0, sublayer().products_width()));
+    sublayer().Open(block, PlacesOf(first, block.rows()), products.Cols(0, sublayer().products_width()));
   }
+}
+
+RowPlaces StackPass::PlacesOf(int64_t first, int64_t count) const {
+  const std::span<const int32_t> labels(labels_);
+  return {std::span(positions_).subspan(first, count),
+          labels.empty() ? labels : labels.subspan(first, count)};
 }
 
 // The keys and values of all sources that this pass takes in.
@@ -241,6 +257,8 @@ AttentionRows StackPass::RowsOf(const Share& share, bool source) const {
   rows.layer = &sublayer();
   rows.out =
       workspace_->attended.rows().Slice(share.row, rows.count).Cols(0, sublayer().attention().out_width());
+  if (share.labelled && sublayer().attention().labels().kind != RowLabel::kNone)
+    rows.labels = &labels_[share.row];
   return rows;
 }
 

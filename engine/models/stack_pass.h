@@ -32,17 +32,19 @@ class StackPass {
     int64_t count = 0;
     int source = -1;  // the share of the source pass that its cross-attention takes in; -1: none
     std::vector<LayerWeights>* weights = nullptr;  // as Work's
+    bool labelled = false;
     bool dropped = false;
   };
 
   static constexpr int64_t kRowBytes = sizeof(int32_t) + sizeof(int64_t);  // of a row, beside the workspace
+  static constexpr int64_t kLabelBytes = sizeof(int32_t);                  // of one where rows have labels
 
   StackPass(const Stack& stack, Precision precision, Workspaces& workspaces);
   ~StackPass();
   void Reserve(int64_t rows);  // that will be added
 
-  // The share's row will be the next one, and its count that of the ids.
-  void Add(Share share, std::span<const int32_t> ids);
+  // The share's row will be the next one, and its count that of the ids. `labels`: one an id, or none.
+  void Add(Share share, std::span<const int32_t> ids, std::span<const int32_t> labels = {});
   // `source`: the finished pass of the shares' sources, if any share has one; it outlives this one.
   // `answers` and `output_width`: what the head will need of the workspace.
   void Begin(StackPass* source, int64_t answers, int64_t output_width);
@@ -79,6 +81,7 @@ class StackPass {
   void BeginAttention(bool source);
   void AskForWeights(const Share& share, const AttentionRun& run, AttentionRows& rows) const;
   AttentionRows RowsOf(const Share& share, bool source) const;
+  RowPlaces PlacesOf(int64_t first, int64_t count) const;
   RowBlock Block(Team& team, int thread, int buffers, int64_t first, int64_t count) const;
   const AttentionSublayer& sublayer() const { return stack_.steps[step_].attention; }
 
@@ -88,6 +91,8 @@ class StackPass {
   std::vector<Share> shares_;
   std::vector<int32_t> ids_;        // of all rows
   std::vector<int64_t> positions_;  // of all rows
+  std::vector<int32_t> labels_;     // of all rows, once any has one; RowPlaces::kNoLabel of the others
+  int64_t labelled_ = 0;            // rows that are apart by their label
   StackPass* source_ = nullptr;
   std::unique_ptr<Workspace> workspace_;
   size_t step_ = 0;  // the next program's

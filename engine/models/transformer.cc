@@ -77,20 +77,22 @@ std::unique_ptr<Pass> Transformer::Begin(std::vector<Work>* batch) const {
   return std::make_unique<TransformerPass>(*this, batch);
 }
 
-int64_t Transformer::StateBytes(int64_t tokens, int64_t source) const {
+int64_t Transformer::StateBytes(int64_t tokens, int64_t source, int64_t labelled) const {
   constexpr int64_t kCounter = sizeof(int64_t);
   int64_t pooled =
       head_.pooling == Pooling::kNone ? 0 : stack_.widths.width * static_cast<int64_t>(sizeof(double));
   int64_t counters = (encoder_ ? 3 : 2) * kCounter;  // of tokens, of pooled rows, of the source's tokens
   if (info_.architecture == Architecture::kEncoder)
-    return counters + pooled + stack_.LargestStateBytes(tokens);
-  int64_t encoding = encoder_ ? encoder_->LargestStateBytes(source) : 0;  // before the decoder has begun
+    return counters + pooled + stack_.LargestStateBytes(tokens, labelled);
+  // Before the decoder has begun.
+  int64_t encoding = encoder_ ? encoder_->LargestStateBytes(source, labelled) : 0;
   return counters + pooled + std::max(encoding, stack_.StateBytes(tokens, source));
 }
 
 int64_t Transformer::WorkspaceBytes(const PassSize& size) const {
-  const int64_t lists =
-      (size.rows + size.source_rows) * StackPass::kRowBytes + size.answers * TransformerPass::kAnswerBytes;
+  const int64_t labelled = info_.max_global_tokens == 0 ? 0 : encoder_ ? size.source_rows : size.rows;
+  const int64_t lists = (size.rows + size.source_rows) * StackPass::kRowBytes +
+                        labelled * StackPass::kLabelBytes + size.answers * TransformerPass::kAnswerBytes;
   const WorkspaceSize rows{.rows = size.rows,
                            .source_rows = size.source_rows,
                            .answers = std::min(TransformerPass::kAnswerRows, size.answers),
@@ -102,10 +104,11 @@ int64_t Transformer::WorkspaceBytes(const PassSize& size) const {
   return lists + sources + Workspaces::Bytes(stack_, info_.precision, rows, size.threads);
 }
 
-double Transformer::Cost(int64_t n, int64_t source) const {
+double Transformer::Cost(int64_t n, int64_t source, int64_t labelled) const {
   double head = head_.weights ? static_cast<double>(head_.weights->in()) * head_.weights->out() : 0;
-  double encoding = encoder_ ? encoder_->multiply_adds(source, 0) : 0;
-  return encoding + stack_.multiply_adds(n, source) + head * (head_.pooling == Pooling::kNone ? n : 1);
+  double encoding = encoder_ ? encoder_->multiply_adds(source, 0, labelled) : 0;
+  return encoding + stack_.multiply_adds(n, source, encoder_ ? kNoLabels : labelled) +
+         head * (head_.pooling == Pooling::kNone ? n : 1);
 }
 
 }  // namespace heed

@@ -59,9 +59,9 @@ class Transformer : public Model {
   Transformer(ModelInfo info, std::optional<Stack> encoder, Stack stack, OutputHead head);
   std::unique_ptr<Sequence> Start() const override;
   std::unique_ptr<Pass> Begin(std::vector<Work>* batch) const override;
-  int64_t StateBytes(int64_t tokens, int64_t source) const override;
+  int64_t StateBytes(int64_t tokens, int64_t source, int64_t labelled) const override;
   int64_t WorkspaceBytes(const PassSize& size) const override;
-  double Cost(int64_t n, int64_t source) const override;
+  double Cost(int64_t n, int64_t source, int64_t labelled) const override;
 
   const std::optional<Stack>& encoder() const { return encoder_; }
   const Stack& stack() const { return stack_; }

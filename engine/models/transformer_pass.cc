@@ -40,6 +40,7 @@ void TransformerPass::Add(Work& work) {
   CHECK(!work.more || info.decode == DecodeClass::kExact);
   CHECK(info.max_tokens == 0 || sequence->next() + count <= info.max_tokens);
   CHECK(info.max_source_tokens == 0 || source <= info.max_source_tokens);
+  CHECK(work.labels.empty() || info.max_global_tokens > 0);
   CHECK_EQ(source > 0, model_.encoder().has_value() && sequence->source_tokens() == 0);
   StackPass::Share share;
   share.sequence = info.architecture == Architecture::kEncoder ? nullptr : sequence;
@@ -48,11 +49,11 @@ void TransformerPass::Add(Work& work) {
   if (work.weights != nullptr) work.weights->clear();
   if (source > 0) {
     share.source = static_cast<int>(sources_->shares().size());
-    sources_->Add({}, work.source);
+    sources_->Add({}, work.source, work.labels);
   }
   const int index = static_cast<int>(rows_.shares().size());
   const int64_t row = rows_.rows();
-  rows_.Add(share, work.tokens);
+  rows_.Add(share, work.tokens, source > 0 ? std::span<const int32_t>() : work.labels);
   if (model_.head().pooling == Pooling::kNone) {
     for (int32_t i : work.wanted) answers_.push_back({index, i, row + i});
   } else if (!work.wanted.empty() && !work.more) {

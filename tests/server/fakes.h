@@ -2,6 +2,7 @@
 #ifndef HEED_TESTS_SERVER_FAKES_H_
 #define HEED_TESTS_SERVER_FAKES_H_
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -59,11 +60,16 @@ class FakeModel : public Model {
 
   std::unique_ptr<Sequence> Start() const override { return std::make_unique<FakeSequence>(&held); }
   std::unique_ptr<Pass> Begin(std::vector<Work>* batch) const override;
-  int64_t StateBytes(int64_t tokens, int64_t source = 0) const override { return 8 * (tokens + source); }
+  // A labelled row holds 8 bytes more.
+  int64_t StateBytes(int64_t tokens, int64_t source = 0, int64_t labelled = kNoLabels) const override {
+    return 8 * (tokens + source + std::max<int64_t>(labelled, 0));
+  }
   int64_t WorkspaceBytes(const PassSize& size) const override {
     return workspace_row_bytes * (size.rows + size.source_rows);
   }
-  double Cost(int64_t n, int64_t source = 0) const override { return static_cast<double>(n + source); }
+  double Cost(int64_t n, int64_t source = 0, int64_t labelled = kNoLabels) const override {
+    return static_cast<double>(n + source + std::max<int64_t>(labelled, 0));
+  }
   void set_info(ModelInfo info) { info_ = std::move(info); }
 
   int layers;

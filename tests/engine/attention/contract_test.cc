@@ -54,7 +54,14 @@ class ContractOfExact : public Contract {};
 class ContractOfExactDecoders : public Contract {};
 class ContractOfApproximate : public Contract {};
 class ContractOfEncoders : public Contract {};
+class ContractOfLabels : public Contract {};
 class ContractOfWork : public Contract {};
+
+TEST_P(Contract, ReadsTheLabelsThatTheExampleSays) {
+  const RowLabels& labels = layer_.attention().labels();
+  EXPECT_EQ(labels.kind, layer_.example().labels);
+  EXPECT_EQ(labels.most > 0, labels.kind != RowLabel::kNone);
+}
 
 TEST_P(Contract, DecodesAsTheExampleSays) {
   EXPECT_EQ(Name(layer_.attention().decode()), Name(layer_.example().decode()));
@@ -231,6 +238,110 @@ TEST_P(ContractOfEncoders, StateIsWhatIsDeclaredOrUpToHalfOfIt) {
   }
 }
 
+TEST_P(ContractOfLabels, MakeADifferenceWhicheverRowHasOne) {
+  const Passage none = Labelled(layer_, Labels(300, 0));
+  for (int64_t row : {0, 1, 128, 299}) {
+    std::vector<int32_t> labels(300);
+    labels[row] = 1;
+    EXPECT_GE(FirstDifference(none.out(), Labelled(layer_, labels).out()), 0) << row;
+  }
+}
+
+TEST_P(ContractOfLabels, OfASequenceOweNothingToAnothers) {
+  const Passage unlabelled = Whole(layer_, 200), first = Labelled(layer_, Labels(200, 20));
+  Labelled(layer_, Labels(400, 400));
+  EXPECT_EQ(FirstDifference(first.out(), Labelled(layer_, Labels(200, 20)).out()), -1);
+  EXPECT_EQ(FirstDifference(unlabelled.out(), Whole(layer_, 200).out()), -1);
+}
+
+TEST_P(ContractOfLabels, TasksRunInAnyOrder) {
+  for (int64_t labelled : {0, 1, 70, 200}) {
+    Passage backwards(layer_, 200);
+    backwards.Label(Labels(200, labelled));
+    backwards.Extend(*Start(), 0, 200, true);
+    EXPECT_EQ(FirstDifference(Labelled(layer_, Labels(200, labelled)).out(), backwards.out()), -1)
+        << labelled;
+  }
+}
+
+TEST_P(ContractOfLabels, StateAndScratchAreAtMostWhatIsDeclaredAndNotMuchLess) {
+  for (int64_t n : {1, 20, 128, 700, 1500}) {
+    for (int64_t labelled : {int64_t{0}, int64_t{1}, n / 3, n}) {
+      const auto run = Start();
+      Passage passage(layer_, n);
+      passage.Label(Labels(n, labelled));
+      const int64_t taken = MostWhileAttending(passage, *run), left = Measure(*run);
+      const int64_t declared = layer_.attention().LabelledStateBytes(n, labelled);
+      EXPECT_LE(taken, declared) << labelled << " of " << n;
+      EXPECT_LE(left, declared) << labelled << " of " << n;
+      EXPECT_GE(2 * std::max(taken, left), declared) << labelled << " of " << n;
+      EXPECT_FALSE(passage.scratch_grew()) << labelled << " of " << n;
+    }
+  }
+}
+
+TEST_P(ContractOfLabels, DeclaredStateGrowsWithThem) {
+  for (int64_t n : {1, 100, 1000}) {
+    for (int64_t labelled = 1; labelled <= n; ++labelled) {
+      ASSERT_LE(layer_.attention().LabelledStateBytes(n, labelled - 1),
+                layer_.attention().LabelledStateBytes(n, labelled))
+          << labelled << " of " << n;
+    }
+    ASSERT_LE(layer_.attention().LabelledStateBytes(n - 1, 0), layer_.attention().LabelledStateBytes(n, 0));
+  }
+}
+
+TEST_P(ContractOfLabels, AreSavedWithTheState) {
+  for (int64_t labelled : {0, 9, 150}) {
+    const auto run = Start(), again = Start();
+    Passage passage(layer_, 150);
+    passage.Label(Labels(150, labelled));
+    passage.Extend(*run, 0, 150);
+    const std::string bytes = Save(*run);
+    ASSERT_TRUE(Restore(*again, bytes).ok());
+    EXPECT_EQ(Save(*again), bytes);
+    EXPECT_EQ(Save(*run->Clone()), bytes);
+    std::mt19937 random(3);
+    for (int i = 0; i < 300; ++i) {
+      std::string garbage = bytes;
+      for (int flips = 0; flips < 4; ++flips) garbage[random() % 100] = static_cast<char>(random());
+      (void)Restore(*Start(), garbage);
+    }
+  }
+}
+
+// As many as may be, of the longest input that a service takes.
+TEST_P(ContractOfLabels, NoTaskIsLong) {
+  for (int64_t n : {int64_t{2000}, int64_t{65536}}) {
+    const int64_t labelled = std::min(n, layer_.attention().labels().most);
+    Passage passage(layer_, n);
+    passage.Label(Labels(n, labelled));
+    const auto run = Start();
+    double sum = 0;
+    for (const AttentionStage& stage : passage.Plan(*run)) {
+      EXPECT_LE(stage.cost, kTaskCost);
+      sum += static_cast<double>(stage.tasks) * stage.cost;
+    }
+    EXPECT_GE(sum, 0.5 * layer_.attention().LabelledCost(n, labelled));
+  }
+}
+
+TEST_P(ContractOfLabels, CostWhatIsDeclared) {
+  constexpr int64_t kTokens = 3000;
+  const auto work = [&](int64_t labelled) {
+    const int64_t before = MicroKernel::MultiplyAdds();
+    Labelled(layer_, Labels(kTokens, labelled));
+    return static_cast<double>(MicroKernel::MultiplyAdds() - before);
+  };
+  for (int64_t labelled : {500, 1500, 3000}) {
+    const double more = work(labelled) - work(0);
+    const double declared =
+        layer_.attention().LabelledCost(kTokens, labelled) - layer_.attention().LabelledCost(kTokens, 0);
+    EXPECT_GT(more, declared * 0.75) << labelled;
+    EXPECT_LT(more, declared * 1.25) << labelled;
+  }
+}
+
 TEST_P(Contract, DeclaredStateGrowsWithTheTokens) {
   for (int64_t n = 1; n < 3000; ++n) {
     ASSERT_LE(layer_.attention().StateBytes(n - 1), layer_.attention().StateBytes(n))
@@ -364,6 +475,8 @@ INSTANTIATE_TEST_SUITE_P(Variants, ContractOfApproximate,
                          Of([](Example e) { return e.decode() == DecodeClass::kApproximate; }), CaseName);
 INSTANTIATE_TEST_SUITE_P(Variants, ContractOfEncoders,
                          Of([](Example e) { return e.decode() == DecodeClass::kNone; }), CaseName);
+INSTANTIATE_TEST_SUITE_P(Variants, ContractOfLabels,
+                         Of([](Example e) { return e.labels != RowLabel::kNone; }), CaseName);
 INSTANTIATE_TEST_SUITE_P(Variants, ContractOfWork, Of([](Example) { return true; }, {Precision::kF32}),
                          CaseName);
 

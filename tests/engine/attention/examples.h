@@ -24,6 +24,7 @@ struct AttentionExample {
   bool sorts = false;  // a decoder whose prompt decides which of its tokens meet
   int64_t blind = 0;   // of a decoder's tokens, the first, that see nothing of the sequence
   std::map<std::string, int64_t> below = {};  // of these tensors the numbers are whole, from 0 up to this one
+  RowLabel labels = RowLabel::kNone;          // that it reads
 
   // What its attention must declare.
   bool causal() const { return place == Place::kDecoder; }
@@ -230,8 +231,26 @@ inline std::vector<AttentionExample> AttentionExamples() {
       {"sliding_window", R"({"window": 140})", Place::kDecoder, 32, 4, plain},
       {"sliding_window", R"({"window": 9, "dilation": [1, 2, 3, 1]})", Place::kDecoder, 32, 4, plain},
       {"sliding_window", R"({"window": 150, "dilation": 2})", Place::kEncoder, 32, 4, plain},
-      {"sliding_window", R"({"window": 24, "dilation": [1, 1, 2, 5], "global_tokens": [130, 0, 4, 7]})",
-       Place::kEncoder, 32, 4, WithGlobalTokens(32)},
+      {"sliding_window",
+       R"({"window": 24, "dilation": [1, 1, 2, 5], "global_tokens": [130, 0, 4, 7]})",
+       Place::kEncoder,
+       32,
+       4,
+       WithGlobalTokens(32),
+       false,
+       0,
+       {},
+       RowLabel::kGlobal},
+      {"sliding_window",
+       R"({"window": 150})",
+       Place::kEncoder,
+       36,
+       3,
+       WithGlobalTokens(36),
+       false,
+       0,
+       {},
+       RowLabel::kGlobal},
       {"relative_memory", R"({"memory": 140})", Place::kDecoder, 32, 4, WithRelativePositions(32, 4)},
       {"relative_memory", R"({"memory": 17, "clamp_length": 9})", Place::kDecoder, 36, 3,
        WithRelativePositions(36, 3)},

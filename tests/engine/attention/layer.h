@@ -140,6 +140,8 @@ class Passage {
   int64_t source() const { return source_; }  // rows that become keys
   OwnedRows& input() { return input_; }
   const OwnedRows& input() const { return input_; }
+  // What a request gives: a label a row. Before the first rows.
+  void Label(std::vector<int32_t> labels) { labels_ = std::move(labels); }
   OwnedRows& product(int p) { return products_[p]; }
   const OwnedRows& product(int p) const { return products_[p]; }
   const OwnedRows& out() const { return out_; }
@@ -153,6 +155,7 @@ class Passage {
     rows.input = input_.rows().As<const float>().Rows(begin, rows.count);
     rows.layer = &layer_;
     rows.out = out_.rows().Slice(begin, rows.count);
+    if (!labels_.empty()) rows.labels = &labels_[begin];
     return rows;
   }
   std::vector<Rows> Views(const AttentionRows& rows) const {
@@ -176,6 +179,7 @@ class Passage {
   int64_t n_, source_;
   OwnedRows input_;
   std::vector<OwnedRows> products_;
+  std::vector<int32_t> labels_;
   OwnedRows out_;
   bool scratch_grew_ = false;
 };
@@ -191,6 +195,20 @@ inline int64_t MostWhileAttending(Passage& passage, AttentionRun& run) {
 inline Passage Whole(const Layer& layer, int64_t n, int seed = 100) {
   Passage passage(layer, n, seed);
   passage.Extend(*layer.attention().Start(), 0, n);
+  return passage;
+}
+
+// A label, 1, on so many of n rows, spread over all.
+inline std::vector<int32_t> Labels(int64_t n, int64_t labelled) {
+  std::vector<int32_t> labels(n);
+  for (int64_t i = 0; i < labelled; ++i) labels[i * n / labelled] = 1;
+  return labels;
+}
+
+inline Passage Labelled(const Layer& layer, const std::vector<int32_t>& labels) {
+  Passage passage(layer, std::ssize(labels));
+  passage.Label(labels);
+  passage.Extend(*layer.attention().Start(), 0, passage.n());
   return passage;
 }
 

@@ -80,6 +80,37 @@ TEST(SlidingWindow, IsTheDefinitionWithEveryOption) {
   }
 }
 
+// The layer of these options, and global tokens that the file has.
+Layer WithFileTokens(Json options, const std::vector<int64_t>& tokens, Precision precision) {
+  options["global_tokens"] = tokens;
+  AttentionExample example = Band(Shown(options), Place::kEncoder);
+  example.tensors = WithGlobalTokens(32);
+  return Layer(example, precision);
+}
+
+TEST(SlidingWindow, GlobalTokensOfTheRequestAreThoseThatAFileWouldHave) {
+  for (const char* text : {R"({"window": 24})", R"({"window": 8, "dilation": [1, 2, 1, 3]})"}) {
+    const Json options = *ParseJson(text, "options");
+    const Layer layer = WithFileTokens(options, {1, 30}, Precision::kF32);
+    for (int64_t labelled : {0, 1, 7, 260}) {
+      const std::vector<int32_t> labels = Labels(260, labelled);
+      std::vector<int64_t> tokens;
+      for (int64_t i = 0; i < 260; ++i) {
+        if (labels[i] == 1) tokens.push_back(i);
+      }
+      const Layer file = WithFileTokens(options, tokens, Precision::kF32);
+      EXPECT_EQ(FirstDifference(Labelled(layer, labels).out(), Whole(file, 260).out()), -1)
+          << text << " with " << labelled;
+    }
+  }
+}
+
+TEST(SlidingWindow, WithoutTheTensorsOfGlobalTokensItReadsNoLabels) {
+  const Layer layer(Band(R"({"window": 8})", Place::kEncoder), Precision::kF32);
+  EXPECT_EQ(layer.attention().labels().kind, RowLabel::kNone);
+  EXPECT_EQ(layer.attention().products().size(), 3u);
+}
+
 // A tile of 64 rows sees window + 63 keys, which touch at most so many pieces and blocks.
 TEST(SlidingWindow, ComputesNoMoreBlocksThanTheBandHas) {
   constexpr int64_t kTokens = 8192, kTile = 64, kPiece = 32, kBlock = 256;

@@ -203,7 +203,8 @@ TEST_P(SameBits, WhateverTheCompanyTheThreadsAndTheBudget) {
 INSTANTIATE_TEST_SUITE_P(Every, SameBits, testing::ValuesIn(Settings()),
                          [](const auto& info) { return info.param.name; });
 
-void ExpectSameBitsInAnyCompany(const Json& attention) {
+// `labelled`: some sequences come with labels.
+void ExpectSameBitsInAnyCompany(const Json& attention, bool labelled = false) {
   Json config = SmallConfig("encoder", "classification", attention);
   config["pooling"] = "mean";
   for (Precision precision : {Precision::kF32, Precision::kBf16, Precision::kInt8}) {
@@ -217,10 +218,14 @@ void ExpectSameBitsInAnyCompany(const Json& attention) {
       std::vector<Work> batch;
       for (size_t i = 0; i < inputs.size(); ++i) {
         inputs[i] = RandomTokens(random, 1 + random() % 300);
+        std::vector<int32_t> labels(labelled && random() % 3 != 0 ? inputs[i].size() : 0);
+        const size_t sparse = size_t{1} << (random() % 8);  // from all to a few
+        for (int32_t& label : labels) label = random() % sparse == 0;
         sequences.push_back(model->Start());
         auto pooled = [&](Sequence* s, Output* out) {
           Work work = Asking(s, inputs[i], false, out);
           work.wanted = {0};
+          work.labels = labels;
           return work;
         };
         std::vector<Work> lone;
@@ -267,6 +272,14 @@ TEST(SameBits, OfLandmarks) {
 TEST(SameBits, OfRowsThatHaveWeightsOfTheirOwn) {
   ExpectSameBitsInAnyCompany(
       {{"type", "sliding_window"}, {"window", 20}, {"global_tokens", {0, 3, 4, 5, 6, 7, 8, 9, 10, 150}}});
+}
+
+TEST(SameBits, OfGlobalTokensThatEachRequestNames) {
+  ExpectSameBitsInAnyCompany({{"type", "sliding_window"},
+                              {"window", 20},
+                              {"dilation", {1, 2, 1, 1}},
+                              {"global_tokens", {0, 3, 150}}},
+                             /*labelled=*/true);
 }
 
 }  // namespace

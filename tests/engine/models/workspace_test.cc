@@ -25,6 +25,7 @@ void Run(const Model& model, int64_t rows, int64_t source, int threads_count) {
     sequences.push_back(model.Start());
     Work work{.sequence = sequences.back().get(), .tokens = std::vector<int32_t>(rows, 3)};
     work.source.assign(source, 4);
+    if (model.info().max_global_tokens > 0) work.labels.assign(source > 0 ? source : rows, 1);
     for (int32_t r = 0; r < rows; ++r) work.wanted.push_back(r);
     work.read = [](int32_t, std::span<const float>) {};
     batch.push_back(std::move(work));
@@ -55,6 +56,7 @@ TEST(Workspace, IsWhatIsDeclared) {
       {{"type", "softmax"}, {"shaw", {{"max_distance", 100}}}},
       {{"type", "linear"}},
       {{"type", "sliding_window"}, {"window", 16}},
+      {{"type", "sliding_window"}, {"window", 16}, {"global_tokens", {0}}},
       {{"type", "lsh"}, {"chunk_length", 16}, {"num_hashes", 2}, {"num_buckets", 8}},
       {{"type", "nystrom"}, {"num_landmarks", 20}, {"conv_kernel", 9}},
       {{"type", "routing"}, {"clusters", 4}, {"window", 16}, {"local_heads", 1}, {"local_window", 8}},
