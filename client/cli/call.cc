@@ -2,7 +2,10 @@
 
 #include <cstdlib>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 
 namespace heed::cli {
 namespace {
@@ -32,6 +35,9 @@ TextFlags::TextFlags(Arguments& arguments) {
   arguments.Flag("truncate", &truncate, "cut what is longer than the model reads, instead of refusing it");
   arguments.Flag("special_tokens", &special_tokens,
                  "add the tokenizer's special tokens; --nospecial_tokens: do not");
+  arguments.Flag("global_tokens", &global_tokens,
+                 "of each text the tokens that see all and are seen by all, counted from 0: 0,5,17; nothing "
+                 "after the = for none; unset: as the model says");
   arguments.Choice("as", &form,
                    "what a text is: text, tokens (ids: 17 4 9) or pair (two texts, a tab between)",
                    {{"text", InputForm::kText}, {"tokens", InputForm::kTokens}, {"pair", InputForm::kPair}});
@@ -44,6 +50,27 @@ void TextFlags::Set(v1::Target* target, v1::TextOptions* text) const {
   text->set_truncate(truncate);
   text->set_without_special_tokens(!special_tokens);
 }
+
+absl::Status TextFlags::ToInput(const Text& text, v1::Input* input) const {
+  if (global_tokens) {
+    input->mutable_global_tokens()->mutable_positions()->Assign(global_tokens->positions.begin(),
+                                                                global_tokens->positions.end());
+  }
+  return cli::ToInput(text, form, input);
+}
+
+bool AbslParseFlag(absl::string_view text, TokenPositions* tokens, std::string* error) {
+  tokens->positions.clear();
+  for (const absl::string_view word : absl::StrSplit(text, ',', absl::SkipEmpty())) {
+    int32_t& position = tokens->positions.emplace_back();
+    if (absl::SimpleAtoi(word, &position) && position >= 0) continue;
+    *error = "places of tokens, whole numbers of at least 0 with commas between";
+    return false;
+  }
+  return true;
+}
+
+std::string AbslUnparseFlag(const TokenPositions& tokens) { return absl::StrJoin(tokens.positions, ","); }
 
 std::string LogprobLine(const v1::TokenLogprob& token) {
   std::string line = absl::StrFormat("%.4f  %s", token.logprob(), Quoted(token.bytes()));

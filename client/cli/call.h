@@ -30,17 +30,27 @@ struct ServerFlags {
   bool json = false;
 };
 
+// Positions of tokens: "0,5,17"; "" for none.
+struct TokenPositions {
+  std::vector<int32_t> positions;
+};
+bool AbslParseFlag(absl::string_view text, TokenPositions* tokens, std::string* error);
+std::string AbslUnparseFlag(const TokenPositions& tokens);
+
 // Which model, and which texts. Flags --model, --version, --priority, --truncate, --special_tokens, --file,
-// --as.
+// --as, --global_tokens.
 struct TextFlags {
   explicit TextFlags(Arguments& arguments);
   void Set(v1::Target* target, v1::TextOptions* text) const;
+  // Makes a text an input that an encoder may read.
+  absl::Status ToInput(const Text& text, v1::Input* input) const;
 
   std::string model, version;
   int32_t priority = 0;
   bool truncate = false;
   bool special_tokens = true;
   InputForm form = InputForm::kText;
+  std::optional<TokenPositions> global_tokens;
   std::vector<std::string> files;
 };
 

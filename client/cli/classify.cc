@@ -57,7 +57,7 @@ int Classify(Arguments& arguments, Terminal& terminal) {
   call.request.mutable_options()->set_all_tokens(spans);
   call.method = &Client::Classify;
   call.add = [&](const Text& text, v1::ClassifyRequest& request) {
-    return ToInput(text, flags.form, request.add_inputs());
+    return flags.ToInput(text, request.add_inputs());
   };
   call.print = [&](const Text& text, const v1::ClassifyResponse::Result& result) {
     Print(text, result.value(), flags.form, terminal);

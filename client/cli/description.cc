@@ -72,6 +72,10 @@ std::string Calls(const v1::ModelDescription& model) {
   return absl::StrJoin(names, ", ");
 }
 
+std::string GlobalTokens(int64_t most) {
+  return most == 0 ? "" : Cat("at most ", Grouped(most), " of an input's own");
+}
+
 std::string Length(int64_t tokens) { return tokens > 0 ? Cat(Grouped(tokens), " tokens") : "any length"; }
 
 // "bos 1, eos 2 3, mask 4".
@@ -125,12 +129,19 @@ void Costs(std::string& page, const v1::ModelDescription& model) {
   if (model.costs().empty()) return;
   Line(page, "sequence state", Growth(model.state_bytes_per_token()));
   if (model.state_limit_bytes() > 0) Line(page, "state at most", Size(model.state_limit_bytes()));
-  absl::StrAppendFormat(&page, "\n%10s %16s %16s %14s\n", "tokens", "state", "bytes a token",
-                        "multiply-adds");
+  const bool globals = model.max_global_tokens() > 0;
+  absl::StrAppendFormat(&page, "\n%10s %16s %16s %14s", "tokens", "state", "bytes a token", "multiply-adds");
+  if (globals) absl::StrAppendFormat(&page, " %16s %14s", "with all global", "multiply-adds");
+  page += "\n";
   for (const auto& cost : model.costs()) {
     const int64_t share = cost.state_bytes() / std::max<int64_t>(cost.tokens(), 1);
-    absl::StrAppendFormat(&page, "%10s %16s %16s %14.3g\n", Grouped(cost.tokens()), Size(cost.state_bytes()),
+    absl::StrAppendFormat(&page, "%10s %16s %16s %14.3g", Grouped(cost.tokens()), Size(cost.state_bytes()),
                           Grouped(share), cost.multiply_adds());
+    if (globals) {
+      absl::StrAppendFormat(&page, " %16s %14.3g", Size(cost.global_state_bytes()),
+                            cost.global_multiply_adds());
+    }
+    page += "\n";
   }
 }
 
@@ -178,6 +189,7 @@ void Shape(std::string& page, const v1::ModelDescription& model) {
 
 void Abilities(std::string& page, const v1::ModelDescription& model) {
   Line(page, "inputs", Inputs(model));
+  Line(page, "global tokens", GlobalTokens(model.max_global_tokens()));
   Line(page, "calls", Calls(model));
   Line(page, "decoding", Word(model.decode_class()));
   Line(page, "vocabulary", Grouped(model.vocab_size()));

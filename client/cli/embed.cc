@@ -34,7 +34,7 @@ int Embed(Arguments& arguments, Terminal& terminal) {
   call.request.mutable_options()->set_normalize(normalize);
   call.method = &Client::Embed;
   call.add = [&](const Text& text, v1::EmbedRequest& request) {
-    return ToInput(text, flags.form, request.add_inputs());
+    return flags.ToInput(text, request.add_inputs());
   };
   call.print = [&](const Text&, const v1::EmbedResponse::Result& result) { Print(result.value(), terminal); };
   Texts texts(arguments.texts(), flags.files, Unit::kLine, terminal);

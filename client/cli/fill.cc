@@ -37,7 +37,7 @@ int Fill(Arguments& arguments, Terminal& terminal) {
   call.request.mutable_options()->mutable_positions()->Assign(positions.begin(), positions.end());
   call.method = &Client::Fill;
   call.add = [&](const Text& text, v1::FillRequest& request) {
-    return ToInput(text, flags.form, request.add_inputs());
+    return flags.ToInput(text, request.add_inputs());
   };
   call.print = [&](const Text&, const v1::FillResponse::Result& result) { Print(result.value(), terminal); };
   Texts texts(arguments.texts(), flags.files, Unit::kLine, terminal);

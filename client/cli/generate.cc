@@ -293,10 +293,10 @@ int TextsOf(const v1::GenerateRequest& request) {
   return request.sampling().has_samples() ? request.sampling().samples() : 1;
 }
 
-absl::Status AddPrompts(Texts& texts, InputForm form, v1::GenerateRequest* request) {
+absl::Status AddPrompts(Texts& texts, const TextFlags& flags, v1::GenerateRequest* request) {
   ASSIGN_OR_RETURN(const std::vector<Text> prompts, texts.Next(kInputsARequest + 1));
   if (prompts.size() > kInputsARequest) return Invalid("more than ", kInputsARequest, " prompts");
-  for (const Text& prompt : prompts) RETURN_IF_ERROR(ToInput(prompt, form, request->add_inputs()));
+  for (const Text& prompt : prompts) RETURN_IF_ERROR(flags.ToInput(prompt, request->add_inputs()));
   return absl::OkStatus();
 }
 
@@ -333,8 +333,7 @@ int Generate(Arguments& arguments, Terminal& terminal) {
   text_flags.Set(request.mutable_target(), request.mutable_text());
   flags.Set(&request);
   Texts texts(arguments.texts(), text_flags.files, Unit::kFile, terminal);
-  if (absl::Status read = AddPrompts(texts, text_flags.form, &request); !read.ok())
-    return Fail(terminal, read);
+  if (absl::Status read = AddPrompts(texts, text_flags, &request); !read.ok()) return Fail(terminal, read);
   if (terminal.catch_interrupt) terminal.interrupted = terminal.catch_interrupt();
   const absl::StatusOr<Client> client = server.Connect();
   if (!client.ok()) return Fail(terminal, client.status());

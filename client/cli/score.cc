@@ -35,7 +35,7 @@ int Score(Arguments& arguments, Terminal& terminal) {
   call.method = &Client::Score;
   call.add = [&](const Text& text, v1::ScoreRequest& request) -> absl::Status {
     v1::ScoreItem* item = request.add_inputs();
-    if (context) RETURN_IF_ERROR(ToInput({*context, "--context"}, flags.form, item->mutable_context()));
+    if (context) RETURN_IF_ERROR(flags.ToInput({*context, "--context"}, item->mutable_context()));
     return ToInput(text, flags.form, item->mutable_continuation());
   };
   call.print = [&](const Text& text, const v1::ScoreResponse::Result& result) {

@@ -62,8 +62,11 @@ class Answering : public InputJobs {
   // The longest that a token's bytes are.
   int64_t token_bytes() const { return model().tokenizer() ? model().tokenizer()->max_token_bytes() : 0; }
 
-  JobInput ToJob(std::vector<int32_t> ids) const {
-    return {.model = &model().model(), .ids = std::move(ids), .urgency = urgency()};
+  JobInput ToJob(TokenInput input) const {
+    return {.model = &model().model(),
+            .ids = std::move(input.ids),
+            .urgency = urgency(),
+            .labels = std::move(input.labels)};
   }
   static std::string Where(int i) { return Cat("inputs[", i, "]"); }
   // What a factory of jobs refuses is the input's fault.

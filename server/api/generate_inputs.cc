@@ -90,7 +90,7 @@ absl::StatusOr<std::shared_ptr<Job>> GenerateInputs::Make(int i) {
 
 absl::StatusOr<std::shared_ptr<Job>> GenerateInputs::NewJob(int i, TokenInput read) {
   GenerateInput input{
-      .input = Prompt(std::move(read.ids)), .tokenizer = model().tokenizer(), .index = i, .events = events_};
+      .input = Prompt(std::move(read)), .tokenizer = model().tokenizer(), .index = i, .events = events_};
   GenerateOptions options = plan_.options;
   ASSIGN_OR_RETURN(options.stopping.max_tokens,
                    MaxNewTokens(options.stopping.max_tokens, std::ssize(input.input.ids), longest_));
@@ -101,8 +101,11 @@ absl::StatusOr<std::shared_ptr<Job>> GenerateInputs::NewJob(int i, TokenInput re
   return NewGenerateJob(std::move(input), options, std::move(done));
 }
 
-JobInput GenerateInputs::Prompt(std::vector<int32_t> ids) const {
-  JobInput input{.model = &model().model(), .ids = std::move(ids), .urgency = urgency()};
+JobInput GenerateInputs::Prompt(TokenInput read) const {
+  JobInput input{.model = &model().model(),
+                 .ids = std::move(read.ids),
+                 .urgency = urgency(),
+                 .labels = std::move(read.labels)};
   const ModelInfo& info = model().info();
   if (info.architecture == Architecture::kEncoderDecoder)
     input.source = std::exchange(input.ids, {info.decoder_start_token_id});

@@ -49,7 +49,7 @@ class GenerateInputs final : public InputJobs {
   void Complete() override {}  // the events have told it
 
   absl::StatusOr<std::shared_ptr<Job>> NewJob(int i, TokenInput read);
-  JobInput Prompt(std::vector<int32_t> ids) const;
+  JobInput Prompt(TokenInput read) const;
   absl::Status ReserveFor(int64_t max_tokens);
   void CountEnd(const StreamEvent& event) const;
 

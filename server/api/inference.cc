@@ -32,13 +32,14 @@ class ClassifyInputs final : public Answering<v1::ClassifyRequest, v1::ClassifyR
 
   MadeJob OfTokens(TokenInput input, int i) {
     RETURN_IF_ERROR(Reserve(SpansBytes(options_, info(), std::ssize(input.ids))));
-    return NewClassifyTokensJob(ToJob(std::move(input.ids)), std::move(input.offsets), options_,
+    Offsets offsets = std::move(input.offsets);
+    return NewClassifyTokensJob(ToJob(std::move(input)), std::move(offsets), options_,
                                 Into<ClassifiedTokens>(i));
   }
 
   MadeJob OfWhole(TokenInput input, int i) {
     RETURN_IF_ERROR(Reserve(ClassificationBytes(options_, info())));
-    return NewClassifyJob(ToJob(std::move(input.ids)), options_, Into<Classified>(i));
+    return NewClassifyJob(ToJob(std::move(input)), options_, Into<Classified>(i));
   }
 
   const ClassifyOptions options_;
@@ -54,7 +55,7 @@ class EmbedInputs final : public Answering<v1::EmbedRequest, v1::EmbedResponse> 
   MadeJob Make(int i) override {
     ASSIGN_OR_RETURN(TokenInput input, reader().Read(request().inputs(i), Where(i)));
     RETURN_IF_ERROR(Reserve(EmbeddingBytes(options_, info())));
-    return AtInput(NewEmbedJob(ToJob(std::move(input.ids)), options_, Into<Embedded>(i)), i);
+    return AtInput(NewEmbedJob(ToJob(std::move(input)), options_, Into<Embedded>(i)), i);
   }
 
   const EmbedOptions options_;
@@ -72,7 +73,7 @@ class FillInputs final : public Answering<v1::FillRequest, v1::FillResponse> {
     RETURN_IF_ERROR(Reserve(FilledBytes(options_, positions, token_bytes())));
     auto done = Into<Filled>(
         i, [tokenizer = model().tokenizer()](const Filled& filled) { return ToMessage(filled, tokenizer); });
-    return AtInput(NewFillJob(ToJob(std::move(input.ids)), options_, std::move(done)), i);
+    return AtInput(NewFillJob(ToJob(std::move(input)), options_, std::move(done)), i);
   }
 
   const FillOptions options_;
@@ -113,6 +114,7 @@ class ScoreInputs final : public Answering<v1::ScoreRequest, v1::ScoreResponse> 
     if (item.has_context() || sourced) {
       ASSIGN_OR_RETURN(TokenInput context, reader().Read(item.context(), where + ".context"));
       ids = std::move(context.ids);
+      read.input.labels = std::move(context.labels);
     }
     if (sourced) read.input.source = std::exchange(ids, {info().decoder_start_token_id});
     read.begin = std::ssize(ids);

@@ -52,16 +52,24 @@ InputReader::InputReader(const ServedModel* model, ModelMetrics* metrics, const 
                .max_length = options.truncate() ? longest : 0} {}
 
 absl::StatusOr<TokenInput> InputReader::Read(const v1::Input& input, const std::string& where) const {
-  return Read(input, where, options_);
+  ASSIGN_OR_RETURN(TokenInput read, ReadIds(input, where, options_));
+  if (!input.has_global_tokens()) return read;
+  ASSIGN_OR_RETURN(read.labels,
+                   ReadGlobalTokens(input.global_tokens(), std::ssize(read.ids), where + ".global_tokens"));
+  return read;
 }
 
 absl::StatusOr<TokenInput> InputReader::ReadContinuation(const v1::Input& input,
                                                          const std::string& where) const {
-  return Read(input, where, {.add_special_tokens = false});
+  if (input.has_global_tokens()) {
+    return AtField(Invalid("a continuation has no global tokens: they are of what an encoder reads"),
+                   where + ".global_tokens");
+  }
+  return ReadIds(input, where, {.add_special_tokens = false});
 }
 
-absl::StatusOr<TokenInput> InputReader::Read(const v1::Input& input, const std::string& where,
-                                             const EncodeOptions& options) const {
+absl::StatusOr<TokenInput> InputReader::ReadIds(const v1::Input& input, const std::string& where,
+                                                const EncodeOptions& options) const {
   switch (input.kind_case()) {
     case v1::Input::kText:
       return ReadText(input, where + ".text", options);
@@ -109,6 +117,34 @@ absl::StatusOr<TokenInput> InputReader::ReadTokens(const v1::Tokens& tokens, con
       return AtField(Invalid("ids[", i, "] is ", id, ", ids are 0 to ", vocabulary - 1), where);
   }
   return TokenInput{.ids = {tokens.ids().begin(), tokens.ids().begin() + count}, .offsets = {}};
+}
+
+absl::StatusOr<std::vector<int32_t>> InputReader::ReadGlobalTokens(const v1::GlobalTokens& named,
+                                                                   int64_t tokens,
+                                                                   const std::string& where) const {
+  const int64_t most = model_->info().max_global_tokens, count = named.positions_size();
+  if (most == 0) {
+    return AtField(
+        Invalid("'", model_->spec.name, "' takes no global tokens: it has no encoder whose layers read them"),
+        where);
+  }
+  if (count > most) {
+    return AtField(
+        Beyond(Invalid("there are ", count, " global tokens, '", model_->spec.name, "' takes at most ", most),
+               count, most),
+        where);
+  }
+  std::vector<int32_t> labels(tokens);
+  for (int i = 0; i < count; ++i) {
+    const int32_t position = named.positions(i);
+    if (position < 0 || position >= tokens)
+      return AtField(
+          Invalid("positions[", i, "] is ", position, ", the input's tokens are 0 to ", tokens - 1), where);
+    if (std::exchange(labels[position], 1) == 1)
+      return AtField(
+          Invalid("positions[", i, "] is ", position, ", which is there already; each is named once"), where);
+  }
+  return labels;
 }
 
 absl::StatusOr<TokenInput> InputReader::Encode(std::string_view text, std::optional<std::string_view> pair,

@@ -21,7 +21,8 @@ namespace heed {
 
 struct TokenInput {
   std::vector<int32_t> ids;
-  Offsets offsets;  // of each token in its text; empty for inputs that are tokens
+  Offsets offsets;              // of each token in its text; empty for inputs that are tokens
+  std::vector<int32_t> labels;  // of each token: 1 if the input names it a global one; empty if it names none
 };
 
 // The longest sequence: the model's own limit and the server's.
@@ -47,14 +48,16 @@ class InputReader {
   absl::Status CheckLength(int64_t tokens) const;
 
  private:
-  absl::StatusOr<TokenInput> Read(const v1::Input& input, const std::string& where,
-                                  const EncodeOptions& options) const;
+  absl::StatusOr<TokenInput> ReadIds(const v1::Input& input, const std::string& where,
+                                     const EncodeOptions& options) const;
   absl::StatusOr<TokenInput> ReadText(const v1::Input& input, const std::string& where,
                                       const EncodeOptions& options) const;
   absl::StatusOr<TokenInput> ReadPair(const v1::Input& input, const std::string& where,
                                       const EncodeOptions& options) const;
   absl::StatusOr<TokenInput> ReadTokens(const v1::Tokens& tokens, const std::string& where,
                                         const EncodeOptions& options) const;
+  absl::StatusOr<std::vector<int32_t>> ReadGlobalTokens(const v1::GlobalTokens& named, int64_t tokens,
+                                                        const std::string& where) const;
   absl::StatusOr<TokenInput> Encode(std::string_view text, std::optional<std::string_view> pair,
                                     const EncodeOptions& options) const;
   absl::Status CheckText(std::string_view text) const;

@@ -100,6 +100,10 @@ void AddCosts(const Model& model, int64_t longest, v1::ModelDescription* out) {
     cost->set_tokens(tokens);
     cost->set_state_bytes(model.StateBytes(tokens, sourced ? tokens : 0));
     cost->set_multiply_adds(model.Cost(tokens, sourced ? tokens : 0));
+    const int64_t globals = std::min(tokens, model.info().max_global_tokens);
+    if (globals == 0) continue;
+    cost->set_global_state_bytes(model.StateBytes(tokens, sourced ? tokens : 0, globals));
+    cost->set_global_multiply_adds(model.Cost(tokens, sourced ? tokens : 0, globals));
   }
 }
 
@@ -192,6 +196,7 @@ void AddInterface(const ServedModel& model, v1::ModelDescription* out) {
   const ModelInfo& info = model.info();
   for (v1::InputKind kind : KindsOf(model)) out->add_inputs(kind);
   for (const std::string& rpc : RpcsOf(info)) out->add_rpcs(Cat("heed.v1.Inference.", rpc));
+  out->set_max_global_tokens(info.max_global_tokens);
   out->mutable_labels()->Add(info.labels.begin(), info.labels.end());
   if (info.head == Head::kEmbedding) out->set_embedding_size(info.output_width);
   *out->mutable_special_tokens() = SpecialTokensOf(info);

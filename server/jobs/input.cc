@@ -27,9 +27,29 @@ absl::Status CheckIds(const std::vector<int32_t>& ids, std::string_view what, in
   return absl::OkStatus();
 }
 
+absl::Status CheckLabels(const JobInput& input) {
+  const int64_t most = input.model->info().max_global_tokens, labels = std::ssize(input.labels),
+                rows = std::ssize(input.source.empty() ? input.ids : input.source);
+  if (labels == 0) return absl::OkStatus();
+  if (most == 0) return Invalid("the input names global tokens, of which the model takes none");
+  if (labels != rows) return Invalid("the input has ", labels, " labels, and ", rows, " tokens");
+  for (int64_t i = 0; i < labels; ++i) {
+    if (input.labels[i] < 0 || input.labels[i] > 1)
+      return Invalid("label ", i, " is ", input.labels[i], ", labels are 0 and 1");
+  }
+  if (input.labelled() > most)
+    return Invalid("there are ", input.labelled(), " global tokens, the model takes at most ", most);
+  return absl::OkStatus();
+}
+
 }  // namespace
 
+int64_t JobInput::labelled() const {
+  return labels.empty() ? kNoLabels : std::ssize(labels) - std::ranges::count(labels, 0);
+}
+
 absl::Status Validate(const JobInput& input) {
+  RETURN_IF_ERROR(CheckLabels(input));
   const ModelInfo& info = input.model->info();
   if (info.architecture != Architecture::kEncoderDecoder) {
     if (!input.source.empty()) return Invalid("the model reads no source beside its input");
@@ -44,14 +64,18 @@ JobTerms TermsOf(const JobInput& input, int64_t longest, int64_t sequences) {
   return {.urgency = input.urgency,
           .rows = input.rows(),
           .source = std::ssize(input.source),
-          .bytes = sequences * input.model->StateBytes(longest, std::ssize(input.source)),
+          .bytes = sequences * input.model->StateBytes(longest, std::ssize(input.source), input.labelled()),
           .whole = info.architecture != Architecture::kDecoder || info.decode != DecodeClass::kExact};
 }
 
 Work NextRows(Sequence* sequence, const JobInput& input, int64_t begin, int64_t rows) {
   if (!input.source.empty()) {
     CHECK(begin == 0 && rows >= input.rows()) << "a source is read whole";
-    return {.sequence = sequence, .tokens = input.ids, .source = input.source};
+    return {.sequence = sequence, .tokens = input.ids, .source = input.source, .labels = input.labels};
+  }
+  if (!input.labels.empty()) {
+    CHECK(begin == 0 && rows >= input.rows()) << "what has labels is read whole";
+    return {.sequence = sequence, .tokens = input.ids, .labels = input.labels};
   }
   const bool more = begin + rows < std::ssize(input.ids);
   const int64_t count = more ? (begin + rows) / kGrid * kGrid - begin : rows;

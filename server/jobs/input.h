@@ -19,14 +19,19 @@ struct JobInput {
   std::vector<int32_t> ids;      // special tokens included
   Urgency urgency;
   std::vector<int32_t> source;  // of an encoder-decoder
+  std::vector<int32_t> labels;  // of each row that an encoder reads (RowLabel); empty: none are given
 
   int64_t rows() const { return static_cast<int64_t>(source.size() + ids.size()); }
+  // Rows whose label is not 0, or kNoLabels.
+  int64_t labelled() const;
   // Tokens that the caller gave: all but the start token of a target.
   int64_t given() const { return source.empty() ? rows() : rows() - 1; }
 };
 
 // INVALID_ARGUMENT, with the value and the limit, unless the ids are 1 .. max_tokens of the model's
-// vocabulary, and the source, of an encoder-decoder alone, 1 .. max_source_tokens of it.
+// vocabulary, and the source, of an encoder-decoder alone, 1 .. max_source_tokens of it; and unless the
+// labels, if any are given, are one for each row of the encoder, at most max_global_tokens of them 1 and the
+// others 0.
 absl::Status Validate(const JobInput& input);
 
 // Of a job whose first phase reads the input, and which holds `sequences` of up to `longest` tokens.

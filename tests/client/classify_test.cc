@@ -39,6 +39,28 @@ TEST(Classify, SendsWhatTheFlagsSay) {
   EXPECT_TRUE(sent.options().raw_scores());
 }
 
+TEST(Classify, GlobalTokensAreOfEachText) {
+  FakeServer server;
+  v1::ClassifyRequest sent;
+  server.classify = [&](auto& context, const v1::ClassifyRequest& request, auto& response) {
+    sent = request;
+    return CallGood(context, request, response);
+  };
+  ASSERT_EQ(RunAt(server, {"classify", "--global-tokens", "5,0", "one", "two"}).exit, kDone);
+  for (const v1::Input& input : sent.inputs())
+    EXPECT_EQ(input.global_tokens().ShortDebugString(), "positions: 5 positions: 0");
+  ASSERT_EQ(RunAt(server, {"classify", "--global_tokens=", "one"}).exit, kDone);
+  EXPECT_TRUE(sent.inputs(0).has_global_tokens()) << "none, whatever the model says";
+  EXPECT_EQ(sent.inputs(0).global_tokens().positions_size(), 0);
+  ASSERT_EQ(RunAt(server, {"classify", "one"}).exit, kDone);
+  EXPECT_FALSE(sent.inputs(0).has_global_tokens());
+  const Outcome wrong = RunAt(server, {"classify", "--global_tokens=0,-5", "one"});
+  EXPECT_EQ(wrong.exit, kUsage);
+  EXPECT_THAT(wrong.err,
+              HasSubstr("--global_tokens=0,-5: must be places of tokens, whole numbers of at least 0 "
+                        "with commas between"));
+}
+
 TEST(Classify, RawScoresAndAThresholdExcludeEachOther) {
   const Outcome run = Heed({"classify", "--raw", "--threshold=0.5", "text"});
   EXPECT_EQ(run.exit, kUsage);

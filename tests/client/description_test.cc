@@ -113,6 +113,22 @@ TEST(Describe, IsAPageOfAllThatIsKnown) {
   EXPECT_EQ(RunAt(server, {"describe", "a", "b"}).exit, kUsage);
 }
 
+TEST(Describe, SaysHowManyGlobalTokensAnInputMayNameAndWhatTheyCost) {
+  FakeServer server;
+  server.describe_model = [](auto&, auto&, v1::ModelDescription& model) {
+    model = Known();
+    model.set_max_global_tokens(4096);
+    model.mutable_costs(0)->set_global_state_bytes(9'000'000);
+    model.mutable_costs(0)->set_global_multiply_adds(5e9);
+    return grpc::Status::OK;
+  };
+  EXPECT_THAT(RunAt(server, {"describe", "polarity"}).out,
+              AllOf(HasSubstr("global tokens  at most 4,096 of an input's own\n"),
+                    HasSubstr("bytes a token  multiply-adds  with all global  multiply-adds\n"
+                              "     1,024           4.2 MB            4,096          3e+09           9.0 MB  "
+                              "        5e+09\n")));
+}
+
 // The defaults as a server gives them where a model changes nothing.
 v1::SamplingOptions NeutralSampling() {
   v1::SamplingOptions sampling;

@@ -430,5 +430,35 @@ TEST_F(JobsTest, ASourceIsForEncoderDecodersAndWithinTheirLength) {
   EXPECT_THAT(refusal({1}, {1}), HasSubstr("no source"));
 }
 
+TEST_F(JobsTest, LabelsAreOfWhatAnEncoderReadsAndCountInItsBytes) {
+  model_.set_info(InfoOf(Architecture::kEncoder, {}));
+  JobInput input{.model = &model_, .ids = {1, 2, 3}};
+  EXPECT_EQ(input.labelled(), kNoLabels);
+  EXPECT_EQ(TermsOf(input, 3).bytes, 8 * 3);
+  input.labels = {0, 1, 1};
+  EXPECT_EQ(input.labelled(), 2);
+  EXPECT_EQ(TermsOf(input, 3).bytes, 8 * (3 + 2));
+  const auto sequence = model_.Start();
+  EXPECT_EQ(NextRows(sequence.get(), input, 0, 3).labels, input.labels);
+  input.source = {4, 5, 6};
+  EXPECT_EQ(NextRows(sequence.get(), input, 0, 6).labels, input.labels);
+}
+
+TEST_F(JobsTest, LabelsAreOneARowAndAtMostAsManyAsTheModelTakes) {
+  ModelInfo info = InfoOf(Architecture::kEncoder, {});
+  const auto refusal = [&](std::vector<int32_t> labels) {
+    model_.set_info(info);
+    return Message(Validate(JobInput{.model = &model_, .ids = {1, 2, 3}, .labels = std::move(labels)}));
+  };
+  EXPECT_EQ(refusal({}), "");
+  EXPECT_THAT(refusal({0, 0, 0}), HasSubstr("global tokens, of which the model takes none"));
+  info.max_global_tokens = 2;
+  EXPECT_EQ(refusal({0, 0, 0}), "");
+  EXPECT_EQ(refusal({1, 0, 1}), "");
+  EXPECT_THAT(refusal({1, 1, 1}), HasSubstr("3 global tokens, the model takes at most 2"));
+  EXPECT_THAT(refusal({1, 1}), HasSubstr("2 labels, and 3 tokens"));
+  EXPECT_THAT(refusal({0, 2, 0}), HasSubstr("label 1 is 2"));
+}
+
 }  // namespace
 }  // namespace heed
