@@ -63,7 +63,7 @@ void LoneAttention::MakeProducts(Precision precision, Threads& threads) {
     std::iota(positions.begin(), positions.end(), first);
     Team alone;
     RowBlock block{alone, scratch_[thread], *buffers[thread], input_.rows().As<float>().Rows(first, count)};
-    sublayer_.Open(block, positions, products_.rows().Slice(first, count));
+    sublayer_.Open(block, {.positions = positions, .labels = {}}, products_.rows().Slice(first, count));
     scratch_[thread].Reset();
   });
 }

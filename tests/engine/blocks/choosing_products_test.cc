@@ -58,7 +58,8 @@ class RoutingLayer {
     Team alone;
     Scratch scratch;
     RowBlock block{alone, scratch, buffers, {x.data(), kRows, kWidth, kWidth}};
-    sublayer.Open(block, std::vector<int64_t>(kRows), products.rows());
+    const std::vector<int64_t> positions(kRows);
+    sublayer.Open(block, {.positions = positions, .labels = {}}, products.rows());
     std::map<std::string, std::vector<float>> all;
     const std::vector<Rows> split = sublayer.Split(products.rows(), {});
     for (size_t p = 0; p < split.size(); ++p) {

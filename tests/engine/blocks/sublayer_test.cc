@@ -73,7 +73,8 @@ TEST(AttentionSublayer, RowsThatAreNotAtHandAreNormedAndMultipliedAsThoseThatAre
       Team alone;
       Scratch scratch;
       RowBlock block{alone, scratch, buffers, x.rows().As<float>()};
-      sublayer.Open(block, std::vector<int64_t>(kRows, 7), products.rows());
+      const std::vector<int64_t> positions(kRows, 7);
+      sublayer.Open(block, {.positions = positions, .labels = {}}, products.rows());
       const LayerInput& layer = sublayer;
       layer.Normalize(x.rows().As<const float>(), normed.rows());
       GemmOfActivations(alone, normed.rows(), layer.products(), {.out = again.rows()}, scratch);
