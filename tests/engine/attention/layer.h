@@ -2,9 +2,11 @@
 #ifndef HEED_TESTS_ENGINE_ATTENTION_LAYER_H_
 #define HEED_TESTS_ENGINE_ATTENTION_LAYER_H_
 
+#include <algorithm>
 #include <cmath>
 #include <memory>
 #include <random>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -122,10 +124,17 @@ class Passage {
     AttentionRows rows = RowsOf(begin, end);
     const std::vector<Rows> views = Views(rows);
     rows.products = views.data();
+    std::vector<float> weights(weights_.empty() ? 0 : heads() * rows.count * source_, std::nanf(""));
+    if (!weights.empty()) rows.weights = weights.data();
+    rows.weight_keys = source_;
     const std::vector<AttentionStage> stages = run.Begin(rows);
     for (int stage = 0; stage < std::ssize(stages); ++stage) {
       const int64_t tasks = stages[stage].tasks;
       for (int64_t i = 0; i < tasks; ++i) Do(run, rows, stage, backwards ? tasks - 1 - i : i);
+    }
+    for (int64_t i = 0; i < (weights.empty() ? 0 : heads() * rows.count); ++i) {
+      const int64_t head = i / rows.count, row = begin + i % rows.count;
+      std::copy_n(weights.data() + i * source_, source_, weights_.data() + (head * n_ + row) * source_);
     }
   }
   // In pieces of `rows`.
@@ -135,6 +144,11 @@ class Passage {
 
   // What all rows give a fresh run to do; nothing of it is done.
   std::vector<AttentionStage> Plan(AttentionRun& run) const { return run.Begin(RowsOf(0, n_)); }
+  // From now on the rows' weights are asked for.
+  void AskForWeights() { weights_.assign(heads() * n_ * source_, std::nanf("")); }
+  std::span<const float> weights(int64_t head, int64_t row) const {
+    return std::span(weights_).subspan((head * n_ + row) * source_, source_);
+  }
   bool scratch_grew() const { return scratch_grew_; }  // beyond what the attention has declared
   int64_t n() const { return n_; }
   int64_t source() const { return source_; }  // rows that become keys
@@ -175,12 +189,15 @@ class Passage {
     scratch_grew_ = scratch_grew_ || scratch.bytes() > reserved;
   }
 
+  int64_t heads() const { return layer_.attention().weighing_heads(); }
+
   const Layer& layer_;
   int64_t n_, source_;
   OwnedRows input_;
   std::vector<OwnedRows> products_;
   std::vector<int32_t> labels_;
   OwnedRows out_;
+  std::vector<float> weights_;  // [heads, n, source], if they are asked for
   bool scratch_grew_ = false;
 };
 
