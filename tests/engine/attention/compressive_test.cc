@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/attention/key_value_pages.h"
@@ -178,15 +179,13 @@ TEST(Compressive, IsTheDefinition) {
   }
 }
 
-// Wide enough that the products of compressed rows are several tasks.
-TEST(Compressive, IsTheDefinitionOfAWideLayer) {
-  AttentionExample wide{"compressive",
-                        R"({"segment": 4, "memory": 8, "compressed_memory": 7, "rate": 2})",
-                        Place::kDecoder,
-                        192,
-                        3,
-                        WithCompressedMemory(192, 3, 2)};
-  ExpectDefinition(wide, 150, {12, 13, 149});
+// So wide that the products of compressed rows are several tasks, and so narrow that theirs fill no vector.
+TEST(Compressive, IsTheDefinitionOfWideAndNarrowLayers) {
+  for (const auto& [width, heads] : std::vector<std::pair<int64_t, int>>{{192, 3}, {30, 5}}) {
+    ExpectDefinition({"compressive", R"({"segment": 6, "memory": 12, "compressed_memory": 7, "rate": 3})",
+                      Place::kDecoder, width, heads, WithCompressedMemory(width, heads, 3)},
+                     150, {17, 18, 23, 24, 149});
+  }
 }
 
 TEST(Compressive, AnyPiecesAreTheWholeBitForBit) {
