@@ -83,7 +83,7 @@ TEST(SlidingWindow, IsTheDefinitionWithEveryOption) {
 // The layer of these options, and global tokens that the file has.
 Layer WithFileTokens(Json options, const std::vector<int64_t>& tokens, Precision precision) {
   options["global_tokens"] = tokens;
-  AttentionExample example = Band(Shown(options), Place::kEncoder);
+  AttentionExample example = Band(options.dump(), Place::kEncoder);
   example.tensors = WithGlobalTokens(32);
   return Layer(example, precision);
 }
