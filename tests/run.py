@@ -7,6 +7,7 @@ A failing stage does not stop the next. Each stage says its minutes and how many
 run here is said (`not run: NAME`) and counted as nothing; the last line is the sum of all: `N passed, N failed`.
 """
 import collections
+import concurrent.futures
 import glob
 import json
 import os
@@ -41,6 +42,9 @@ LEVELS = (
     ("avx512_bf16", {"avx512_bf16"}, "AVX512_CORE_BF16", "avx512"),
     ("amx", {"amx_tile", "amx_int8", "amx_bf16"}, "AVX512_CORE_AMX", ""),
 )
+
+# Programs whose tests compute on a thread or two and meet nobody: as many at a time as there are CPUs.
+SHARDED = {"attention_test", "models_test", "blocks_test", "ops_test"}
 
 SANITIZER_OPTIONS = {
     "ASAN_OPTIONS": "detect_stack_use_after_return=1:strict_string_checks=1",
@@ -114,8 +118,16 @@ def gtest(preset, binary, pattern="*", env=None, name=None):
     name = name or f"{preset}/{binary}"
     print(f"-- {name}", flush=True)
     prefix = ["setarch", "--addr-no-randomize"] if preset == "tsan" else []  # memory where TSan expects it
-    status, output = run([*prefix, f"build/{preset}/{binary}", "--gtest_brief=1", f"--gtest_filter={pattern}"], env)
-    check(name, status, number(r"\[  PASSED  \] (\d+) test", output), number(r"\[  FAILED  \] (\d+) test", output))
+    command = [*prefix, f"build/{preset}/{binary}", "--gtest_brief=1", f"--gtest_filter={pattern}"]
+    shards = os.cpu_count() if binary in SHARDED else 1
+
+    def shard(i):
+        return run(command, {**(env or {}), "GTEST_TOTAL_SHARDS": str(shards), "GTEST_SHARD_INDEX": str(i)})
+
+    with concurrent.futures.ThreadPoolExecutor(shards) as pool:
+        ended = list(pool.map(shard, range(shards)))
+    good, bad = (sum(number(rf"\[  {word}  \] (\d+) test", output) for _, output in ended) for word in ("PASSED", "FAILED"))
+    check(name, max((status for status, _ in ended), key=abs), good, bad)
 
 
 def golden(preset, folders, dtype="f32", env=None, name=None):

@@ -26,14 +26,14 @@ struct Definition {
     const int64_t begin = p * stride, end = std::min(passage.n(), begin + stride);
     const OwnedRows& rows = passage.product(product);
     const std::string name = product == 1 ? "compress_k" : "compress_v";
-    double slot = compression == "conv"  ? layer.tensor(name + ".bias")[a]
-                  : compression == "max" ? -INFINITY
-                                         : 0;
+    const bool conv = compression == "conv";
+    const float* weight = conv ? layer.tensor(name + ".weight") : nullptr;
+    double slot = conv ? layer.tensor(name + ".bias")[a] : compression == "max" ? -INFINITY : 0;
     for (int64_t i = begin; i < end; ++i) {
       if (compression == "mean") slot += rows.At(i, a) / static_cast<double>(end - begin);
       if (compression == "max") slot = std::max(slot, rows.At(i, a));
-      for (int64_t b = 0; b < width && compression == "conv"; ++b)
-        slot += layer.tensor(name + ".weight")[(a * width + b) * stride + i - begin] * rows.At(i, b);
+      for (int64_t b = 0; b < width && conv; ++b)
+        slot += weight[(a * width + b) * stride + i - begin] * rows.At(i, b);
     }
     return slot;
   }

@@ -271,7 +271,8 @@ TEST(AFullQueue, RefusesWithAHint) {  // L1
                               .message = Cat("the queue of '", rpc.model, "' is full")});
     EXPECT_TRUE(third.trailers.contains("grpc-retry-pushback-ms"));
     second.Cancel();
-    second.Wait();
+    second.Wait();  // the client's end of it: the server hears of it later
+    ASSERT_TRUE(Eventually([&] { return MetricSum(endless.world(), "heed_num_requests_waiting") == 0; }));
     first.Cancel();
     first.Wait();
     endless.ExpectIdle();
