@@ -29,18 +29,6 @@ Rows TakeRows(DType type, int64_t rows, int64_t cols, int64_t stride, Scratch& s
   return {type, scratch.Take<char>(rows * stride * SizeOf(type)), rows, cols, stride};
 }
 
-void Multiply(const Rows& a, int64_t rows, const void* b, int64_t ldb, Matrix<float> c, bool add) {
-  MicroKernel::Get({.a = a.dtype,
-                    .m = static_cast<int>(rows),
-                    .n = static_cast<int>(c.cols),
-                    .k = static_cast<int>(a.cols),
-                    .lda = a.stride,
-                    .ldb = ldb,
-                    .ldc = c.stride,
-                    .add = add})
-      ->Run(a.data, b, c.data);
-}
-
 }  // namespace
 
 ScanMemory::ScanMemory(int64_t features, int64_t head_dim, bool scaled)
@@ -186,7 +174,8 @@ void LinearScan::Block::LoadMemory(const ScanMemory& memory) {
 }
 
 void LinearScan::Block::AttendMemory(const ScanMemory& memory) {
-  Multiply(query_features_, RoundRows(static_cast<int>(queries_)), packed_memory_, columns_, result_, false);
+  const int64_t rows = RoundRows(static_cast<int>(queries_));
+  MicroKernel::Multiply(query_features_.Slice(0, rows), packed_memory_, columns_, result_);
   DotRows(query_features_.Slice(0, queries_), memory.norm(), divisors_);
 }
 
@@ -219,11 +208,12 @@ void LinearScan::Block::AttendBlock(const ScanMemory& memory) {
 void LinearScan::Block::AttendTile(int64_t first, int64_t count) {
   const int64_t rows = RoundRows(static_cast<int>(count)), columns = RoundUp(first + count, kPiece);
   const Matrix<float> weights = weights_.Cols(0, columns);
-  Multiply(query_features_.Slice(first, count), rows, packed_keys_, kPitch, weights, false);
+  MicroKernel::Multiply(query_features_.Slice(first, rows), packed_keys_, kPitch, weights);
   if (scaled())
     ScaleByExponents(weights.Rows(0, count), exponents_, std::min(keys_, first + count), peaks_ + first);
   KeepCausal(weights.Rows(0, count), first, kept_.Cols(0, columns), divisors_ + first);
-  Multiply(kept_.Cols(0, columns), rows, packed_values_, columns_, result_.Rows(first, count), true);
+  MicroKernel::Multiply(kept_.Slice(0, rows).Cols(0, columns), packed_values_, columns_,
+                        result_.Rows(first, count), /*add=*/true);
 }
 
 void LinearScan::Block::Write(const Rows& out) const {
@@ -236,8 +226,8 @@ void LinearScan::Block::Remember(ScanMemory& memory) {
     memory.Raise(peaks_[keys_ - 1]);
     WeighKeys(memory.peak());
   }
-  Multiply(transposed_keys_.Cols(0, RoundUp(keys_, kPiece)), features(), packed_values_, columns_,
-           memory.sums(), true);
+  MicroKernel::Multiply(transposed_keys_.Slice(0, features()).Cols(0, RoundUp(keys_, kPiece)), packed_values_,
+                        columns_, memory.sums(), /*add=*/true);
   AddColumnSums(key_features_.Slice(0, keys_), memory.norm());
   memory.Take(keys_);
 }

@@ -44,15 +44,9 @@ Buffer Pack(DType type, const std::vector<float>& numbers, int64_t features, int
   return packed;
 }
 
+// With rows that are computed and ignored.
 void Multiply(const Rows& a, const void* b, int64_t ldb, Matrix<float> c) {
-  MicroKernel::Get({.a = a.dtype,
-                    .m = RoundRows(static_cast<int>(a.rows)),
-                    .n = static_cast<int>(c.cols),
-                    .k = static_cast<int>(a.cols),
-                    .lda = a.stride,
-                    .ldb = ldb,
-                    .ldc = c.stride})
-      ->Run(a.data, b, c.data);
+  MicroKernel::Multiply(a.Slice(0, RoundRows(static_cast<int>(a.rows))), b, ldb, c);
 }
 
 Matrix<float> TakeMatrix(int64_t rows, int64_t cols, int64_t stride, Scratch& scratch) {

@@ -22,6 +22,7 @@ void Stack::Measure(int64_t width) {
     if (!step.feed_forward) continue;
     const FeedForward& feed_forward = step.feed_forward->feed_forward();
     widths.reads = std::max(widths.reads, feed_forward.reads());
+    block_rows = std::max(block_rows, feed_forward.block_rows());
   }
   widths = WidthsOf(kMaxBlockRows);
 }
@@ -29,12 +30,6 @@ void Stack::Measure(int64_t width) {
 int64_t Stack::BlockRows(size_t step) const {
   const auto& feed_forward = steps[step].feed_forward;
   return feed_forward ? feed_forward->feed_forward().block_rows() : kMaxBlockRows;
-}
-
-int64_t Stack::BlockRows() const {
-  int64_t most = kMaxBlockRows;
-  for (size_t step = 0; step < steps.size(); ++step) most = std::max(most, BlockRows(step));
-  return most;
 }
 
 BlockWidths Stack::WidthsOf(int64_t block_rows) const {

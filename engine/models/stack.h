@@ -29,15 +29,15 @@ struct Stack {
 
   // Of the residual stream and of what the steps' programs need, in blocks of kMaxBlockRows rows.
   BlockWidths widths;
-  int64_t products_width = 0;         // widest of the steps
-  int64_t source_products_width = 0;  // 0: no step is cross-attention
+  int64_t block_rows = kMaxBlockRows;  // the most that any step's feed-forward takes at once
+  int64_t products_width = 0;          // widest of the steps
+  int64_t source_products_width = 0;   // 0: no step is cross-attention
   int64_t attended_width = 0;
 
   // Brings `widths` and the others up to date after steps were added.
   void Measure(int64_t width);
-  // The most rows that the feed-forward after a step takes at once; of all steps.
+  // The most rows that the feed-forward after a step takes at once.
   int64_t BlockRows(size_t step) const;
-  int64_t BlockRows() const;
   // `widths` for blocks of so many rows.
   BlockWidths WidthsOf(int64_t block_rows) const;
   int64_t weight_bytes() const;

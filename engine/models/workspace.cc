@@ -10,9 +10,9 @@ void Grow(RowBuffer& buffer, int64_t rows, int64_t cols, DType dtype) {
   if (buffer.rows().rows < rows || buffer.rows().cols < cols) buffer = RowBuffer(rows, cols, dtype);
 }
 
-// Of the first thread's block, in a pass of so many rows.
-BlockWidths FirstWidths(const Stack& stack, int64_t rows) {
-  return stack.WidthsOf(std::clamp(rows, kMaxBlockRows, stack.BlockRows()));
+// Rows of the first thread's block, in a pass of so many.
+int64_t FirstRows(const Stack& stack, int64_t rows) {
+  return std::clamp(rows, kMaxBlockRows, stack.block_rows);
 }
 
 }  // namespace
@@ -37,7 +37,7 @@ int64_t Workspaces::Bytes(const Stack& stack, Precision precision, const Workspa
                               ? 0
                               : RowBuffer::Bytes(size.answers, stack.widths.width, DType::kF32) +
                                     RowBuffer::Bytes(size.answers, size.output_width, DType::kF32);
-  return rows + answers + BlockBuffers::Bytes(FirstWidths(stack, size.rows), precision) +
+  return rows + answers + BlockBuffers::Bytes(stack.WidthsOf(FirstRows(stack, size.rows)), precision) +
          (threads - 1) * BlockBuffers::Bytes(stack.widths, precision) + threads * stack.ScratchBytes();
 }
 
@@ -82,14 +82,13 @@ int64_t Workspaces::kept_bytes() const {
 
 void Workspaces::AddThreads(Workspace& workspace, const Stack& stack, Precision precision, int64_t rows,
                             int threads) {
-  const BlockWidths first = FirstWidths(stack, rows);
-  if (!workspace.blocks.empty() && workspace.blocks[0]->rows() < first.rows)
-    workspace.blocks[0] = std::make_unique<BlockBuffers>(first, precision);
   while (static_cast<int>(workspace.blocks.size()) < threads) {
-    workspace.blocks.push_back(
-        std::make_unique<BlockBuffers>(workspace.blocks.empty() ? first : stack.widths, precision));
+    workspace.blocks.push_back(std::make_unique<BlockBuffers>(stack.widths, precision));
     workspace.scratch.emplace_back();
   }
+  const int64_t first = FirstRows(stack, rows);
+  if (workspace.blocks[0]->rows() < first)
+    workspace.blocks[0] = std::make_unique<BlockBuffers>(stack.WidthsOf(first), precision);
   const int64_t bytes = stack.ScratchBytes();
   for (Scratch& scratch : workspace.scratch) scratch.Reserve(bytes);
 }
