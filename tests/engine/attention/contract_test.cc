@@ -34,11 +34,6 @@ class Contract : public testing::TestWithParam<std::pair<size_t, Precision>> {
     run.Archive(archive);
     return archive.Finish();
   }
-  static int64_t Measure(AttentionRun& run) {
-    StateArchive archive = StateArchive::Measuring();
-    run.Archive(archive);
-    return archive.measured();
-  }
   // Rows differ from t on. Those that see nothing of the sequence may be alike.
   void ExpectFirstAt(int64_t t, int64_t difference) const {
     EXPECT_GE(difference, t);
@@ -209,7 +204,7 @@ TEST_P(ContractInParts, StateIsAtMostWhatIsDeclared) {
     Passage passage(layer_, 700);
     for (int64_t begin = 0; begin < 700; begin += rows) {
       passage.Extend(*run, begin, std::min<int64_t>(700, begin + rows));
-      ASSERT_LE(Measure(*run), layer_.attention().StateBytes(run->tokens()))
+      ASSERT_LE(Measured(*run), layer_.attention().StateBytes(run->tokens()))
           << run->tokens() << " tokens, by " << rows;
     }
   }
@@ -221,7 +216,7 @@ TEST_P(ContractInParts, StateIsAtLeastHalfOfWhatIsDeclared) {
   int64_t most = 0;
   for (int64_t begin = 0; begin < 700; ++begin) {
     passage.Extend(*run, begin, begin + 1);
-    most = std::max(most, Measure(*run));
+    most = std::max(most, Measured(*run));
     ASSERT_GE(2 * most, layer_.attention().StateBytes(run->tokens())) << run->tokens() << " tokens";
   }
 }
@@ -231,7 +226,7 @@ TEST_P(ContractOfEncoders, StateIsWhatIsDeclaredOrUpToHalfOfIt) {
   for (int64_t n : {1, 64, 128, 129, 700, 1500}) {
     const auto run = Start();
     Passage passage(layer_, n);
-    const int64_t taken = MostWhileAttending(passage, *run), left = Measure(*run);
+    const int64_t taken = MostWhileAttending(passage, *run), left = Measured(*run);
     const int64_t declared = layer_.attention().StateBytes(n);
     EXPECT_LE(left, declared) << n << " tokens";
     EXPECT_GE(2 * std::max(taken, left), declared) << n << " tokens";
@@ -270,7 +265,7 @@ TEST_P(ContractOfLabels, StateAndScratchAreAtMostWhatIsDeclaredAndNotMuchLess) {
       const auto run = Start();
       Passage passage(layer_, n);
       passage.Label(Labels(n, labelled));
-      const int64_t taken = MostWhileAttending(passage, *run), left = Measure(*run);
+      const int64_t taken = MostWhileAttending(passage, *run), left = Measured(*run);
       const int64_t declared = layer_.attention().LabelledStateBytes(n, labelled);
       EXPECT_LE(taken, declared) << labelled << " of " << n;
       EXPECT_LE(left, declared) << labelled << " of " << n;
@@ -400,11 +395,7 @@ TEST_P(ContractOfWork, TheCostOfPartsIsThatOfTheWhole) {
 }
 
 TEST_P(ContractOfWork, GrowsAsTheCost) {
-  const auto work = [&](int64_t n) {
-    const int64_t before = MicroKernel::MultiplyAdds();
-    Whole(layer_, n);
-    return static_cast<double>(MicroKernel::MultiplyAdds() - before);
-  };
+  const auto work = [&](int64_t n) { return static_cast<double>(MultiplyAddsOf(layer_, n)); };
   const int64_t most = layer_.attention().max_tokens(), n = most == 0 ? 4096 : std::min<int64_t>(most, 4096);
   const double grown = work(n) / work(n / 4);
   const double declared = layer_.attention().Cost(n, n) / layer_.attention().Cost(n / 4, n / 4);

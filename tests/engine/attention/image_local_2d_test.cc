@@ -93,9 +93,7 @@ TEST(ImageLocal2d, HoldsTheLastRowsOfTheImage) {
     Passage passage(layer, n);
     for (int64_t begin = 0; begin < n; begin += 20) {
       passage.Extend(*run, begin, std::min(n, begin + 20));
-      StateArchive archive = StateArchive::Measuring();
-      run->Archive(archive);
-      ASSERT_LE(archive.measured(), most) << layer.example().options << " after " << begin;
+      ASSERT_LE(Measured(*run), most) << layer.example().options << " after " << begin;
     }
     EXPECT_LE(layer.attention().StateBytes(n), most + page) << layer.example().options;
     EXPECT_EQ(layer.attention().StateBytes(n), layer.attention().StateBytes(n / 2));

@@ -12,6 +12,8 @@
 #include <vector>
 
 #include "absl/log/check.h"
+#include "engine/base/archive.h"
+#include "engine/ops/microkernel.h"
 #include "engine/ops/rows.h"
 #include "tests/engine/attention/examples.h"
 #include "tests/engine/attention/random_rows.h"
@@ -227,6 +229,20 @@ inline Passage Labelled(const Layer& layer, const std::vector<int32_t>& labels) 
   passage.Label(labels);
   passage.Extend(*layer.attention().Start(), 0, passage.n());
   return passage;
+}
+
+// Micro-kernels' multiply-adds of n rows.
+inline int64_t MultiplyAddsOf(const Layer& layer, int64_t n) {
+  const int64_t before = MicroKernel::MultiplyAdds();
+  Whole(layer, n);
+  return MicroKernel::MultiplyAdds() - before;
+}
+
+// What a run's state holds now.
+inline int64_t Measured(AttentionRun& run) {
+  StateArchive archive = StateArchive::Measuring();
+  run.Archive(archive);
+  return archive.measured();
 }
 
 // How far n rows of which the last come a few at a time, after `from` at once, are from the whole.

@@ -127,11 +127,7 @@ TEST(Linformer, ALongTextIsMoreTasksAndNoMoreState) {
 TEST(Linformer, FourTimesTheTextIsFourTimesTheWork) {
   for (const AttentionExample& example : Examples()) {
     const Layer layer(example, Precision::kF32);
-    const auto work = [&](int64_t n) {
-      const int64_t before = MicroKernel::MultiplyAdds();
-      Whole(layer, n);
-      return MicroKernel::MultiplyAdds() - before;
-    };
+    const auto work = [&](int64_t n) { return MultiplyAddsOf(layer, n); };
     EXPECT_EQ(work(4096), 4 * work(1024)) << example.options;
   }
 }

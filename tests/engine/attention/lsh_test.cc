@@ -188,16 +188,11 @@ TEST(Lsh, RoundsCutInTasksAreTheDefinition) {
 TEST(Lsh, WhatARoundHandsOnIsLetGoOfAfterAPrompt) {
   const Layer layer(Hashed(R"({"chunk_length": 8, "num_hashes": 2, "num_buckets": 8})", Place::kDecoder),
                     Precision::kF32);
-  const auto measured = [](AttentionRun& run) {
-    StateArchive archive = StateArchive::Measuring();
-    run.Archive(archive);
-    return archive.measured();
-  };
   const auto prompted = layer.attention().Start(), stepped = layer.attention().Start();
   Passage passage(layer, 1280);
   passage.Extend(*prompted, 0, 1280);
   passage.ExtendBy(*stepped, 0, 1280, 1);
-  EXPECT_LE(measured(*prompted), measured(*stepped));
+  EXPECT_LE(Measured(*prompted), Measured(*stepped));
 }
 
 // Its value would be multiplied by a weight of 0, and its key be masked by adding to a score that is none.

@@ -198,11 +198,7 @@ TEST(Nystrom, OfRowsThatAreAllAlikeIsTheMeanOfTheirValues) {
 TEST(Nystrom, WorkGrowsAsTheRows) {
   for (const AttentionExample& example : Examples()) {
     const Layer layer(example, Precision::kF32);
-    const auto work = [&](int64_t n) {
-      const int64_t before = MicroKernel::MultiplyAdds();
-      Whole(layer, n);
-      return MicroKernel::MultiplyAdds() - before;
-    };
+    const auto work = [&](int64_t n) { return MultiplyAddsOf(layer, n); };
     EXPECT_EQ(work(6144) - work(3072), work(3072 + 6144) - work(6144)) << example.options;
   }
 }

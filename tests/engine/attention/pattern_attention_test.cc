@@ -122,9 +122,7 @@ TEST(Softmax, WithoutAWindowTheStateIsExactlyWhatIsDeclared) {
   const auto run = layer.attention().Start();
   for (int64_t i = 0; i < 300; ++i) {
     passage.Extend(*run, i, i + 1);
-    StateArchive archive = StateArchive::Measuring();
-    run->Archive(archive);
-    ASSERT_EQ(archive.measured(), layer.attention().StateBytes(i + 1));
+    ASSERT_EQ(Measured(*run), layer.attention().StateBytes(i + 1));
   }
 }
 

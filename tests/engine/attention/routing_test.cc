@@ -227,16 +227,11 @@ TEST(Routing, AStepReadsNoMoreThanItsClusters) {
 
 TEST(Routing, WhatClustersHandOnIsLetGoOfAfterAPrompt) {
   const Layer layer(Routed(R"({"clusters": 5, "window": 32})", Place::kDecoder), Precision::kF32);
-  const auto measured = [](AttentionRun& run) {
-    StateArchive archive = StateArchive::Measuring();
-    run.Archive(archive);
-    return archive.measured();
-  };
   const auto prompted = layer.attention().Start(), stepped = layer.attention().Start();
   Passage passage(layer, 1280);
   passage.Extend(*prompted, 0, 1280);
   passage.ExtendBy(*stepped, 0, 1280, 1);
-  EXPECT_EQ(measured(*prompted), measured(*stepped));
+  EXPECT_EQ(Measured(*prompted), Measured(*stepped));
 }
 
 // Its value would be multiplied by a weight of 0; as a key it would be a member of every cluster if no number

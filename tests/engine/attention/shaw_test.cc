@@ -139,12 +139,7 @@ TEST(Shaw, StepsThatReadManyKeysAreTheWhole) {
   for (const char* options : {R"({"shaw": {"max_distance": 12}})", R"({"shaw": {"max_distance": 4096}})"}) {
     const int64_t clip = (*ParseJson(options, "options"))["shaw"]["max_distance"];
     const Layer layer(Shaw(options, {2 * clip + 1, 8}), Precision::kF32);
-    const Passage whole = Whole(layer, 9000);
-    Passage steps(layer, 9000);
-    const auto run = layer.attention().Start();
-    steps.Extend(*run, 0, 8980);
-    steps.ExtendBy(*run, 8980, 9000, 4);
-    EXPECT_LE(LargestDifference(whole.out(), steps.out()), 1e-5);
+    EXPECT_LE(DifferenceOfSteps(layer, 9000, 8980, 4), 1e-5);
   }
 }
 
@@ -152,10 +147,7 @@ TEST(Shaw, StepsThatReadManyKeysAreTheWhole) {
 // of keys, one with the distances that are there, in whole panels.
 TEST(Shaw, MultipliesNothingByDistancesThatAreNotThere) {
   const auto multiply_adds = [](const AttentionExample& example) {
-    const Layer layer(example, Precision::kF32);
-    const int64_t before = MicroKernel::MultiplyAdds();
-    Whole(layer, 2048);
-    return MicroKernel::MultiplyAdds() - before;
+    return MultiplyAddsOf(Layer(example, Precision::kF32), 2048);
   };
   const AttentionExample plain{"softmax", "{}", Place::kEncoder, 32, 4, QueryKeyValue(32, 32, 32)};
   const int64_t rows = 2048 * 4, blocks = 2048 / kKeyBlock, without = multiply_adds(plain);

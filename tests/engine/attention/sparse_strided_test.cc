@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "engine/attention/key_value_pages.h"
+#include "engine/base/round.h"
 #include "engine/base/status.h"
 #include "engine/ops/microkernel.h"
 #include "gtest/gtest.h"
@@ -17,27 +18,19 @@ AttentionExample Strided(int64_t stride, const std::string& more = "") {
           QueryKeyValue(64, 64, 64)};
 }
 
-int64_t Up(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
-
-int64_t Measure(AttentionRun& run) {
-  StateArchive archive = StateArchive::Measuring();
-  run.Archive(archive);
-  return archive.measured();
-}
-
 // A tile of 64 neighbours reads its band once, a tile of 64 rows of a residue the track before its last row:
 // in pieces of 32 keys, rows rounded to 8.
 int64_t ClosedForm(int64_t n, int64_t stride) {
   int64_t pairs = 0;
   for (int64_t row = 0; row < n; row += 64) {
     const int64_t rows = std::min<int64_t>(64, n - row), begin = std::max<int64_t>(0, row - stride) / 32 * 32;
-    pairs += Up(rows, 8) * (Up(row + rows, 32) - begin);
+    pairs += RoundUp(rows, 8) * (RoundUp(row + rows, 32) - begin);
   }
   for (int64_t residue = 0; residue < stride; ++residue) {
     const int64_t places = (n - residue + stride - 1) / stride;
     for (int64_t row = 0; row < places; row += 64) {
       const int64_t rows = std::min<int64_t>(64, places - row);
-      pairs += Up(rows, 8) * Up(std::max<int64_t>(0, row + rows - 2), 32);
+      pairs += RoundUp(rows, 8) * RoundUp(std::max<int64_t>(0, row + rows - 2), 32);
     }
   }
   return pairs;
@@ -95,7 +88,8 @@ TEST(SparseStrided, HoldsEachTokenOnceAndTheBandAgain) {
       passage.Extend(*run, begin, begin + 100);
       const int64_t n = begin + 100, tracks = n + 31 * std::min(n, stride),
                     band = std::min(n, stride) + 2 * 128;
-      EXPECT_LE(Measure(*run), 8 + token * (tracks + band) + log_sum_exp * 100) << n << ", stride " << stride;
+      EXPECT_LE(Measured(*run), 8 + token * (tracks + band) + log_sum_exp * 100)
+          << n << ", stride " << stride;
       EXPECT_LE(layer.attention().StateBytes(n), 8 + token * (tracks + band) + log_sum_exp * n);
     }
   }
