@@ -5,7 +5,8 @@
 // Keys and values of such rows are products of norm(row_g) as those of any row are of norm(x). Scores have
 // the relative positions of relative_positions.h, a compressed row being one step of distance:
 //   ((q + u) . k + (q + v) . (Wr R_t)) / sqrt(head_dim)
-// Options: segment; memory, a multiple of it; compressed_memory; rate, which divides it; clamp_length (none);
+// Options: segment; memory, a multiple of it, may be 0; compressed_memory, may be 0; rate, which divides
+//   segment; clamp_length (none, or 0);
 //   compression: "conv", or "mean" or "max", number by number.
 // Tensors: q, k, v, r; pos_bias_u, pos_bias_v [heads, head_dim]; with "conv" compress.weight [out, in, rate]
 //   and, where present, compress.bias.
@@ -331,7 +332,7 @@ Options ReadOptions(JsonFields& fields) {
   Options options;
   options.segment = fields.RequiredInt("segment", 1, kMostRows);
   options.memory = fields.RequiredInt("memory", 0, kMostRows);
-  options.compressed = fields.RequiredInt("compressed_memory", 1, kMostRows);
+  options.compressed = fields.RequiredInt("compressed_memory", 0, kMostRows);
   options.rate = fields.RequiredInt("rate", 1, kMostRows);
   if (options.memory % options.segment != 0)
     fields.Fail(Cat("memory: ", options.memory, " is no multiple of segment: ", options.segment));

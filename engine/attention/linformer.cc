@@ -1,9 +1,8 @@
 // "linformer": Linformer (Wang et al. 2020): the n keys and values of a head are mixed into k, of which every
 // row sees all, so that work grows as n k.
 //   softmax(Q (E K)' / sqrt(head_dim)) (F V),  E, F the first n columns of [k, n_max]
-// Options: k; n_max, the longest sequence; sharing: "headwise", one E and one F for all heads; "key-value", E
-// is F
-//   too; "none", each head has its own.
+// Options: k; n_max, the longest sequence; k n_max at most 2^28, so that E is 1 GiB; sharing: "headwise", one
+//   E and one F for all heads; "key-value", E is F too; "none", each head has its own.
 // Tensors: q, k, v; e, f [k, n_max], of each head [heads, k, n_max] with "none"; no f with "key-value".
 // Encoder only: E and F mix later tokens into every projected row, so that a decoder would see the future.
 // State: k keys and values a head.
@@ -269,7 +268,7 @@ absl::StatusOr<LinformerOptions> ReadOptions(const AttentionSetting& setting, Js
   LinformerOptions options;
   options.head_dim = HeadDim(setting, fields);
   options.n_max = fields.RequiredInt("n_max", 1, kMostPositions);
-  options.k = fields.RequiredInt("k", 1, std::max<int64_t>(1, options.n_max));
+  options.k = fields.RequiredInt("k", 1, kMostPositions);
   if (options.k * options.n_max > kMostWeights) {
     fields.Fail(Cat("k: ", options.k, " of n_max ", options.n_max, " makes ", options.k * options.n_max,
                     " weights, above ", kMostWeights));

@@ -3,7 +3,8 @@
 // Landmark s of a head is the mean of the rows floor(s n / m) to floor((s + 1) n / m) - 1 of its q, or k.
 // pinv is iterative_inverse.h's, of each head and sequence by itself; conv is row_convolution.h's.
 // With n <= m the mixing is softmax(Q K') V, and the convolution stays.
-// Options: num_landmarks, m; conv_kernel, odd (none: no convolution).
+// Options: num_landmarks, m, 8,192 at most: while it is made, the inverse of as many takes 1.3 GB a head;
+//   conv_kernel, odd, 4,095 at most: a task holds as many rows (none, or 0: no convolution).
 // Tensors: q, k, v; conv.weight [heads, 1, conv_kernel, 1].
 // Encoder only: a landmark is made of later rows too, so that a decoder would see the future.
 // State: keys and values of m landmarks a head; while they are found, also m (head_dim + 2) numbers for
@@ -37,7 +38,7 @@ namespace heed {
 namespace {
 
 constexpr int64_t kMostTokens = int64_t{1} << 40;
-constexpr int64_t kMostLandmarks = 1024;
+constexpr int64_t kMostLandmarks = 1 << 13;
 constexpr int64_t kMostKernel = 4095;
 constexpr int64_t kTile = SoftmaxCore::kTile;  // landmarks that read rows together
 static_assert(kTile == FewKeys::kWritten);
@@ -71,6 +72,8 @@ class NystromAttention : public Attention {
   bool whole() const { return SolveCost() <= kTaskCost; }
   // Rows that landmarks read in one task.
   int64_t part() const;
+  // Landmarks' rows that one task computes of a step, where steps are stages.
+  int64_t StepRows(bool inverts) const;
 
   int64_t LandmarkBytes() const;             // of a head's landmarks, and what they find
   int64_t PartsBytes(int64_t tokens) const;  // of what a head's landmarks find part by part
@@ -105,6 +108,12 @@ double NystromAttention::SolveCost() const {
 int64_t NystromAttention::part() const {
   const auto rows = static_cast<int64_t>(kTaskCost / static_cast<double>(2 * kTile * core_.head_dim()));
   return std::clamp(RoundDown(rows, kGrid), kGrid, kTakenRows);
+}
+
+// Multiples of 8, of the inverse few enough for a task.
+int64_t NystromAttention::StepRows(bool inverts) const {
+  if (!inverts) return kTile;
+  return std::clamp<int64_t>(RoundDown(static_cast<int64_t>(kTaskCost / inverse_.RowCost()), 8), 8, kTile);
 }
 
 int64_t NystromAttention::LandmarkBytes() const { return 3 * landmarks_ * pitch() * SizeOf(DType::kF32); }
@@ -165,6 +174,7 @@ class Run : public AttentionRun {
   // and the values that rows see of them.
   static constexpr int kMeet = 0, kInvert = 1, kMerge = kInvert + IterativeInverse::kSteps,
                        kWeigh = kMerge + 1, kSteps = kWeigh + 1;
+  static bool Inverts(int step) { return step >= kInvert && step < kMerge; }
   enum Place : int { kQueries, kKeys, kFound };
   struct Steps {
     Stage stage;
@@ -186,7 +196,7 @@ class Run : public AttentionRun {
   void Mean(const AttentionRows& rows, int64_t task);
   void Read(const AttentionRows& rows, int64_t task, Scratch& scratch);
   void Solve(const Steps& steps, int64_t task, Scratch& scratch);
-  void Step(int step, int head, int64_t tile, float* work, Scratch& scratch);
+  void Step(int step, int head, int64_t first, int64_t rows, float* work, Scratch& scratch);
   void Meet(int head, int64_t first, int64_t count, float* work, Scratch& scratch);
   void Merge(int head, int64_t first, int64_t count, Scratch& scratch);
   void Weigh(int head, int64_t first, int64_t count, float* work, Scratch& scratch);
@@ -257,10 +267,11 @@ void Run::AddSolving(std::vector<AttentionStage>& stages) {
   if (attention_->whole()) return Add({Stage::kSolve, 0, kSteps}, {heads, attention_->SolveCost()}, stages);
   work_ = Buffer::Lasting(heads * attention_->WorkBytes());
   for (int step = 0; step < kSteps; ++step) {
-    const bool inverts = step >= kInvert && step < kMerge;
+    const bool inverts = Inverts(step);
     const double row = inverts ? attention_->inverse().RowCost() : attention_->LandmarkCost();
-    Add({Stage::kSolve, step, step + 1}, {heads * attention_->tiles(), static_cast<double>(kTile) * row},
-        stages);
+    const int64_t count = attention_->StepRows(inverts);
+    Add({Stage::kSolve, step, step + 1},
+        {heads * Quotient(attention_->landmarks(), count), static_cast<double>(count) * row}, stages);
   }
 }
 
@@ -323,21 +334,23 @@ void Run::Read(const AttentionRows& rows, int64_t task, Scratch& scratch) {
 
 // A head's steps, or rows of one of them.
 void Run::Solve(const Steps& steps, int64_t task, Scratch& scratch) {
-  const int64_t tiles = attention_->tiles();
+  const int64_t m = attention_->landmarks();
   if (!attention_->whole()) {
-    const int64_t head = task / tiles;
+    const int64_t rows = attention_->StepRows(Inverts(steps.first)), tasks = Quotient(m, rows),
+                  head = task / tasks;
     float* work = work_.as<float>() + head * attention_->WorkBytes() / SizeOf(DType::kF32);
-    return Step(steps.first, static_cast<int>(head), task % tiles, work, scratch);
+    return Step(steps.first, static_cast<int>(head), task % tasks * rows, rows, work, scratch);
   }
   float* work = scratch.Take<float>(attention_->inverse().Bytes() / SizeOf(DType::kF32));
   for (int step = steps.first; step < steps.end; ++step) {
-    for (int64_t tile = 0; tile < tiles; ++tile) Step(step, static_cast<int>(task), tile, work, scratch);
+    for (int64_t first = 0; first < m; first += kTile)
+      Step(step, static_cast<int>(task), first, kTile, work, scratch);
   }
 }
 
-void Run::Step(int step, int head, int64_t tile, float* work, Scratch& scratch) {
+void Run::Step(int step, int head, int64_t first, int64_t rows, float* work, Scratch& scratch) {
   const ScratchFrame frame(scratch);
-  const int64_t first = tile * kTile, count = std::min(kTile, attention_->landmarks() - first);
+  const int64_t count = std::min(rows, attention_->landmarks() - first);
   if (step == kMeet) return Meet(head, first, count, work, scratch);
   if (step == kMerge) return Merge(head, first, count, scratch);
   if (step == kWeigh) return Weigh(head, first, count, work, scratch);
@@ -420,12 +433,11 @@ absl::StatusOr<std::unique_ptr<Attention>> NewNystromAttention(const AttentionSe
   if (setting.causal) {
     fields.Fail(
         "nystrom is for encoders only: landmarks are means of later rows too, so that a decoder would see "
-        "the "
-        "future");
+        "the future");
   }
   const int64_t head_dim = HeadDim(setting, fields);
   const int64_t landmarks = fields.RequiredInt("num_landmarks", 1, kMostLandmarks);
-  const int64_t kernel = fields.Int("conv_kernel", 0, 1, kMostKernel);
+  const int64_t kernel = fields.Int("conv_kernel", 0, 0, kMostKernel);
   if (kernel > 0 && kernel % 2 == 0)
     fields.Fail(Cat("conv_kernel: ", kernel, " is even: no row is in its middle"));
   RETURN_IF_ERROR(fields.Finish());

@@ -1,9 +1,9 @@
 // "persistent_memory": the all-attention layer (Sukhbaatar et al. 2019): learned keys and values join those
 // of the context under one softmax, and with no feed-forward beside it are what that layer knew.
 //   softmax([Q K' | Q pk'] / sqrt(head_dim)) [V ; pv]
-// Options: slots; window (none): in a decoder the newest tokens that one sees, itself included, in an encoder
-// half of
-//   it to either side.
+// Options: slots, may be 0; window (none, or 0): in a decoder the newest tokens that one sees, itself
+// included, in an
+//   encoder half of it to either side.
 // Tensors: q, k, v; pk, pv [heads, slots, head_dim], as they are used.
 // State: keys and values of the window; pk and pv are shared. Decoding is exact.
 #include <vector>
@@ -41,8 +41,8 @@ absl::StatusOr<std::unique_ptr<Attention>> NewPersistentMemoryAttention(const At
                                                                         JsonFields& fields,
                                                                         const WeightScope& scope) {
   PatternOptions options = PlainHeads(setting, fields);
-  const int64_t slots = fields.RequiredInt("slots", 1, kMostSlots);
-  const int64_t window = fields.Int("window", 0, 1, kMostSpan);
+  const int64_t slots = fields.RequiredInt("slots", 0, kMostSlots);
+  const int64_t window = fields.Int("window", 0, 0, kMostSpan);
   if (setting.cross) fields.Fail("persistent vectors join the sequence's own: this is no cross-attention");
   RETURN_IF_ERROR(fields.Finish());
   const Band all{.right = setting.causal ? 0 : kUnlimited};
@@ -50,7 +50,7 @@ absl::StatusOr<std::unique_ptr<Attention>> NewPersistentMemoryAttention(const At
   ASSIGN_OR_RETURN(std::vector<Product> products, LoadQueriesKeysValues(setting, options, scope));
   ASSIGN_OR_RETURN(std::vector<float> keys, scope.Floats("pk", {options.heads, slots, options.head_dim}));
   ASSIGN_OR_RETURN(std::vector<float> values, scope.Floats("pv", {options.heads, slots, options.head_dim}));
-  options.constant = Pack(keys, values, slots, options, ActivationType(setting.precision));
+  if (slots > 0) options.constant = Pack(keys, values, slots, options, ActivationType(setting.precision));
   return std::make_unique<PatternAttention>(setting, std::move(options), std::move(products));
 }
 

@@ -2,12 +2,14 @@
 // sees the `memory` newest, itself included, with the relative positions of relative_positions.h:
 //   score(i, j) = ((q_i + u) . k_j + (q_i + v) . (Wr R_t)) / sqrt(head_dim),  t = min(i - j, clamp_length)
 //   R_t = [sin(t f_0), ..., cos(t f_0), ...],  f_c = 10000^(-2c / width)
-// Options: memory; clamp_length (none); same_length (true, the only form: with it a token's result does not
+// Options: memory (with 0 a token sees nothing, and gets zeros); clamp_length (none, or 0); same_length
+// (true, the only form: with it a token's result does not
 //   depend on where segments end).
 // Tensors: q, k, v, r; pos_bias_u, pos_bias_v [heads, head_dim].
 //
 // The paper keeps the layer's inputs of the last segments; their keys and values give the same numbers for
 // less work.
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -51,9 +53,9 @@ absl::StatusOr<std::unique_ptr<Attention>> NewRelativeMemoryAttention(const Atte
                                                                       JsonFields& fields,
                                                                       const WeightScope& scope) {
   PatternOptions options = PlainHeads(setting, fields);
-  const int64_t memory = fields.RequiredInt("memory", 1, kMostMemory);
+  const int64_t memory = fields.RequiredInt("memory", 0, kMostMemory);
   const RelativeOptions relative =
-      ReadRelativeOptions(setting, options, Cat("memory: ", memory), memory, fields);
+      ReadRelativeOptions(setting, options, Cat("memory: ", memory), std::max<int64_t>(1, memory), fields);
   if (!fields.Bool("same_length", true)) {
     fields.Fail("same_length: false makes results depend on where segments end, which a service cannot know");
   }

@@ -161,7 +161,8 @@ int64_t RelativeTable::Bytes(const PatternOptions& heads, const RelativeOptions&
 
 RelativeOptions ReadRelativeOptions(const AttentionSetting& setting, const PatternOptions& heads,
                                     const std::string& what, int64_t reach, JsonFields& fields) {
-  const RelativeOptions options{.reach = reach, .clamp = fields.Int("clamp_length", reach, 1, kMostSpan)};
+  const int64_t clamp = fields.Int("clamp_length", 0, 0, kMostSpan);
+  const RelativeOptions options{.reach = reach, .clamp = clamp == 0 ? reach : clamp};
   if (!setting.causal || setting.cross)
     fields.Fail("a memory looks back: this attention is for decoders only");
   if (setting.width % 2 != 0) {

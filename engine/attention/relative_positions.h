@@ -24,8 +24,8 @@ struct RelativeOptions {
   int64_t clamp = 0;
 };
 
-// Reads clamp_length (none) and checks what is needed: a decoder, an even width, a table that is not too
-// large. `what`: the options that make the reach, with their values.
+// Reads clamp_length (none, or 0) and checks what is needed: a decoder, an even width, a table that is not
+// too large. `what`: the options that make the reach, with their values.
 RelativeOptions ReadRelativeOptions(const AttentionSetting& setting, const PatternOptions& heads,
                                     const std::string& what, int64_t reach, JsonFields& fields);
 

@@ -6,10 +6,11 @@
 //   softmax(q [sorted keys i | own keys]' / sqrt(head_dim)) [sorted values i | own values]
 // In a decoder psi_i is the sum of all keys up to block i's first token, sorted block i mixes earlier blocks,
 // and S is balanced for each i anew, over the rows and columns before it. Decoding is exact.
-// Options: block; max_blocks, of the longest sequence; iterations (5), with max_blocks^2 iterations at most
-//   2^26; temperature (0.75); two_softmax (false): own block and sorted block each have a softmax, and their
-//   results add up; sort_cut (none; encoder only): all tokens read the first so many sorted blocks, and
-//   nothing else.
+// Options: block, 16,384 at most, since a task holds a mixture of blocks; max_blocks, of the longest
+//   sequence; iterations (5; 0: S is exp(R)), with max_blocks^2 iterations at most 2^26, which is a task's
+//   time; temperature (0.75); two_softmax (false): own block and sorted block each have a softmax, and their
+//   results add up; sort_cut (none, or 0; encoder only): all tokens read the first so many sorted blocks, of
+//   fewer all, and nothing else.
 // Tensors: q, k, v; sort.weight [heads, max_blocks, head_dim].
 // State: keys and values of all tokens, as matrices of blocks, R below its diagonal, sums of keys; for
 //   attending, those of the block at hand and of the one sorted to it. A step computes a new sorted block at
@@ -392,14 +393,14 @@ absl::StatusOr<Options> ReadOptions(const AttentionSetting& setting, JsonFields&
   o.causal = setting.causal;
   o.block = fields.RequiredInt("block", 1, kMostBlock);
   o.max_blocks = fields.RequiredInt("max_blocks", 1, kMostBlocks);
-  o.iterations = static_cast<int>(fields.Int("iterations", 5, 1, kMostBalanced));
+  o.iterations = static_cast<int>(fields.Int("iterations", 5, 0, kMostBalanced));
   o.temperature = fields.Number("temperature", 0.75, 1e-6, 1e6);
-  o.wanted = fields.Int("sort_cut", 0, 1, kMostBlocks);
+  o.wanted = std::min(fields.Int("sort_cut", 0, 0, kMostSpan), o.max_blocks);
   o.two_softmax = fields.Bool("two_softmax", false) && o.own();
   if (setting.cross) fields.Fail("blocks are sorted within one sequence: this is no cross-attention");
   if (o.causal && !o.own())
     fields.Fail(Cat("sort_cut: ", o.wanted, " sorted blocks of later tokens in a decoder"));
-  if (o.max_blocks * o.max_blocks > kMostBalanced / o.iterations) {
+  if (o.max_blocks * o.max_blocks > kMostBalanced / std::max(1, o.iterations)) {
     fields.Fail(Cat("max_blocks: ", o.max_blocks, " squared, times ", o.iterations,
                     " iterations, is more than ", kMostBalanced));
   }

@@ -85,7 +85,7 @@ void BlockSorting::AddRows(const Rows& rows, float* sum) const {
   }
 }
 
-// So many columns of a row of R, less its largest number, which balancing takes out anyway: what is near to
+// So many columns of a row of R, less its largest number if balancing takes that out anyway: what is near to
 // it stays exact.
 std::shared_ptr<Buffer> BlockSorting::Scores(int head, const float* psi, int64_t columns) const {
   const int64_t dim = options_.head_dim, all = options_.max_blocks;
@@ -95,7 +95,7 @@ std::shared_ptr<Buffer> BlockSorting::Scores(int head, const float* psi, int64_t
   float* sort = const_cast<float*>(sort_.data()) + head * dim * all;
   AddWeightedRows({DType::kF32, sort, dim, columns, all}, {ascending_.data(), static_cast<size_t>(dim)}, psi,
                   row);
-  const float largest = row[ArgMax(row, columns)];
+  const float largest = options_.iterations > 0 ? row[ArgMax(row, columns)] : 0;
   for (int64_t i = 0; i < columns; ++i) row[i] -= largest;
   return scores;
 }

@@ -114,7 +114,7 @@ class SortedBlocks {
   int head_;
   BlockMatrix matrix_;
   KeyValuePages pages_;                          // of sorted blocks
-  std::vector<std::shared_ptr<Buffer>> scores_;  // R, row by row, each less its largest number
+  std::vector<std::shared_ptr<Buffer>> scores_;  // R, row by row, each less its largest number if balanced
   std::vector<double> before_;                   // sum of the keys of whole blocks
   std::vector<float> open_;                      // of the block at hand
 };

@@ -28,6 +28,7 @@ namespace heed {
 namespace {
 
 constexpr int64_t kMostPositions = 1 << 20;
+constexpr int64_t kMostRank = 1 << 16;  // a task holds as many numbers for each of its rows
 
 struct SynthesizerOptions : PatternOptions {
   int64_t n_max = 0, a = 0, c = 0, rank = 0;
@@ -160,7 +161,7 @@ absl::StatusOr<SynthesizerOptions> ReadOptions(const AttentionSetting& setting, 
     options.terms = {form};
   }
   if (options.Has("factorized_dense")) ReadFactors(fields, options);
-  if (options.Has("factorized_random")) options.rank = fields.RequiredInt("rank", 1, options.n_max);
+  if (options.Has("factorized_random")) options.rank = fields.RequiredInt("rank", 1, kMostRank);
   RETURN_IF_ERROR(fields.Finish());
   return options;
 }

@@ -81,6 +81,7 @@ void BalanceColumns(const SinkhornScores& r, const float* f, float* g, float* su
 void Balance(const SinkhornScores& r, int iterations, float* f, float* g, float* work) {
   const int64_t n = std::ssize(r.rows);
   float *sums = work, *weights = work + n;
+  std::fill_n(f, n, 0.0f);
   std::fill_n(g, n, 0.0f);
   for (int i = 0; i < iterations; ++i) {
     std::fill_n(sums, n, 0.0f);

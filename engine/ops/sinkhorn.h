@@ -8,7 +8,7 @@
 
 namespace heed {
 
-// Finds f and g such that exp(r[a][b] - f[a] - g[b]) is exp(r) after `iterations`, at least 1, of: divide
+// Finds f and g such that exp(r[a][b] - f[a] - g[b]) is exp(r) after `iterations` of: divide
 // each row by its sum, then each column by its own. r: a row each; of a triangle row a has a + 1 numbers, and
 // those after them are -infinity.
 struct SinkhornScores {

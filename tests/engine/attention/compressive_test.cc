@@ -188,6 +188,13 @@ TEST(Compressive, IsTheDefinitionOfWideAndNarrowLayers) {
   }
 }
 
+TEST(Compressive, IsTheDefinitionWhereAMemoryHoldsNothing) {
+  for (const char* options : {R"({"segment": 8, "memory": 16, "compressed_memory": 0, "rate": 2})",
+                              R"({"segment": 24, "memory": 0, "compressed_memory": 0, "rate": 4})",
+                              R"({"segment": 6, "memory": 0, "compressed_memory": 5, "rate": 1})"})
+    ExpectDefinition(Mean(options), 300, {0, 7, 8, 15, 16, 23, 24, 25, 47, 48, 127, 128, 160, 255, 299});
+}
+
 TEST(Compressive, AnyPiecesAreTheWholeBitForBit) {
   for (const AttentionExample& example : Examples()) {
     const Layer layer(example, Precision::kF32);
@@ -275,7 +282,7 @@ TEST(Compressive, CostsWhatItSeesAndMakes) {
 TEST(Compressive, RefusesWhatCannotBe) {
   const std::string whole = R"({"segment": 8, "memory": 16, "compressed_memory": 4, "rate": 2)";
   const auto with = [&](const char* more) { return whole + more + "}"; };
-  const std::string median = with(R"(, "compression": "median")"), clamp = with(R"(, "clamp_length": 0)"),
+  const std::string median = with(R"(, "compression": "median")"), clamp = with(R"(, "clamp_length": -1)"),
                     plain = with("");
   const std::vector<Refusal> refusals = {
       {Place::kDecoder, "{}", {"layers[0].attention", "segment is missing"}},
@@ -286,13 +293,13 @@ TEST(Compressive, RefusesWhatCannotBe) {
        R"({"segment": 8, "memory": 16, "compressed_memory": 4, "rate": 3})",
        {"rate: 3", "divide", "segment: 8"}},
       {Place::kDecoder,
-       R"({"segment": 8, "memory": 16, "compressed_memory": 0, "rate": 2})",
-       {"compressed_memory", "0", "below 1"}},
+       R"({"segment": 8, "memory": 16, "compressed_memory": -1, "rate": 2})",
+       {"compressed_memory", "-1", "below 0"}},
       {Place::kDecoder,
        R"({"segment": 70000, "memory": 0, "compressed_memory": 1, "rate": 2})",
        {"segment", "70000", "65536"}},
       {Place::kDecoder, median.c_str(), {"compression", "median", "conv"}},
-      {Place::kDecoder, clamp.c_str(), {"clamp_length", "0"}},
+      {Place::kDecoder, clamp.c_str(), {"clamp_length", "-1", "below 0"}},
       {Place::kEncoder, plain.c_str(), {"decoders only"}},
       {Place::kCross, plain.c_str(), {"decoders only"}},
   };

@@ -1,6 +1,7 @@
 // What a Nyströmformer's rows get, against the definition in double; what it refuses, and how it grows.
 #include <cmath>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "engine/ops/microkernel.h"
@@ -166,6 +167,13 @@ TEST(Nystrom, IsItsDefinitionWhereTheKernelIsLong) {
   for (int64_t n : {1, 7, 150, 700}) ExpectTheDefinition(layer, n, 1e-4);
 }
 
+TEST(Nystrom, IsItsDefinitionWhereATextHasFewerRowsThanLandmarksAndNoKernel) {
+  const Layer layer({"nystrom", R"({"num_landmarks": 8192, "conv_kernel": 0})", Place::kEncoder, 40, 2,
+                     QueryKeyValue(40, 40, 40)},
+                    Precision::kF32);
+  for (int64_t n : {1, 300}) ExpectTheDefinition(layer, n, 1e-4);
+}
+
 TEST(Nystrom, IsItsDefinitionInBf16) {
   const Precision precision = Supported(Precision::kBf16);  // f32 where the CPU has no bf16
   for (const AttentionExample& example : Examples()) {
@@ -214,15 +222,18 @@ TEST(Nystrom, StateGrowsByPartsOfTheRows) {
 
 // An inverse that is no task's work is done step by step, and no step's rows are.
 TEST(Nystrom, ManyLandmarksAreManySmallTasks) {
-  const auto plan = [](const char* options) {
+  const auto plan = [](const char* options, int64_t n) {
     const Layer layer({"nystrom", options, Place::kEncoder, 8, 1, QueryKeyValue(8, 8, 8)}, Precision::kF32);
-    return Passage(layer, 2000).Plan(*layer.attention().Start());
+    return Passage(layer, n).Plan(*layer.attention().Start());
   };
-  EXPECT_EQ(plan(R"({"num_landmarks": 300})").size(), 4);  // means, what they read, the inverse, rows
-  const std::vector<AttentionStage> stages = plan(R"({"num_landmarks": 1024})");
-  EXPECT_EQ(stages.size(), 3 + 1 + 25 + 2);
-  for (const AttentionStage& stage : stages) EXPECT_LE(stage.cost, kTaskCost);
-  EXPECT_EQ(stages[5].tasks, 8);
+  EXPECT_EQ(plan(R"({"num_landmarks": 300})", 2000).size(), 4);  // means, what they read, the inverse, rows
+  for (const auto& [options, n, tasks] : {std::tuple(R"({"num_landmarks": 1024})", 2000, 8),
+                                          std::tuple(R"({"num_landmarks": 4096})", 5000, 64)}) {
+    const std::vector<AttentionStage> stages = plan(options, n);
+    EXPECT_EQ(stages.size(), 3 + 1 + 25 + 2);
+    for (const AttentionStage& stage : stages) EXPECT_LE(stage.cost, kTaskCost);
+    EXPECT_EQ(stages[5].tasks, tasks) << options;
+  }
 }
 
 TEST(Nystrom, RefusesWhatCannotBe) {
@@ -234,7 +245,7 @@ TEST(Nystrom, RefusesWhatCannotBe) {
                  {Place::kCross, kGood, {"self-attention only"}},
                  {Place::kEncoder, "{}", {"num_landmarks is missing"}},
                  {Place::kEncoder, R"({"num_landmarks": 0})", {"num_landmarks", "0", "below 1"}},
-                 {Place::kEncoder, R"({"num_landmarks": 1025})", {"num_landmarks", "1025", "above 1024"}},
+                 {Place::kEncoder, R"({"num_landmarks": 8193})", {"num_landmarks", "8193", "above 8192"}},
                  {Place::kEncoder, R"({"num_landmarks": 8, "conv_kernel": 4})", {"conv_kernel", "4", "even"}},
                  {Place::kEncoder, R"({"num_landmarks": 8, "conv_kernel": 4097})", {"4097", "above 4095"}},
                  {Place::kEncoder, kGood, {"q.weight"}}});

@@ -112,8 +112,8 @@ const std::map<std::string, Sees> kSees = {
     {"axial", Axial},
     {"persistent_memory",
      [](const Json& o, const Pair& at) {
-       if (!o.contains("window")) return true;
-       const int64_t window = o["window"];
+       const int64_t window = o.value("window", int64_t{0});
+       if (window == 0) return true;
        return at.layer->causal() ? at.i - at.j < window : std::abs(at.i - at.j) <= window / 2;
      }},
     {"bigbird", BigBird},
@@ -206,6 +206,20 @@ TEST(Patterns, OfSparseStridedHoldAtEveryStride) {
   }
 }
 
+TEST(Patterns, OfPersistentMemoryHoldWithoutSlotsOrWindow) {
+  for (int64_t slots : {0, 5}) {
+    for (Place place : {Place::kDecoder, Place::kEncoder}) {
+      const AttentionExample example{"persistent_memory",
+                                     Cat(R"({"window": 0, "slots": )", slots, "}"),
+                                     place,
+                                     32,
+                                     4,
+                                     WithPersistentVectors(32, 4, slots)};
+      ExpectDefinition(Layer(example, Precision::kF32), kSees.at("persistent_memory"), 150, {0, 1, 70, 149});
+    }
+  }
+}
+
 // Cost counts the pairs that are seen, of all heads.
 TEST(Patterns, CostWhatTheySee) {
   for (const AttentionExample& example : AttentionExamples()) {
@@ -281,9 +295,10 @@ TEST(Patterns, RefuseWhatCannotBe) {
            {Place::kDecoder, R"({"axis": 3, "shape": [2, 3, 4]})", {"axis", "3", "above 2"}},
            {Place::kDecoder, R"({"axis": 0, "shape": [2, 300, 400]})", {"axis", "65536"}},
            {Place::kDecoder, R"({"axis": 2, "shape": [100000, 30000, 400]})", {"grid", "above"}}});
-  refused("persistent_memory", {{Place::kDecoder, "{}", {"slots is missing"}},
-                                {Place::kDecoder, R"({"slots": 4, "window": 0})", {"window", "0", "below 1"}},
-                                {Place::kDecoder, R"({"slots": 4})", {"q.weight"}}});
+  refused("persistent_memory",
+          {{Place::kDecoder, "{}", {"slots is missing"}},
+           {Place::kDecoder, R"({"slots": 4, "window": -1})", {"window", "-1", "below 0"}},
+           {Place::kDecoder, R"({"slots": 4})", {"q.weight"}}});
   refused("bigbird",
           {{Place::kEncoder, "{}", {"block_size is missing"}},
            {Place::kEncoder,

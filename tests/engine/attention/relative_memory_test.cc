@@ -95,6 +95,23 @@ TEST(RelativeMemory, IsTheDefinitionWhereMostDistancesAreAlike) {
   }
 }
 
+TEST(RelativeMemory, AClampOfNoneIsNone) {
+  const Layer none(Memory(R"({"memory": 50})"), Precision::kF32),
+      zero(Memory(R"({"memory": 50, "clamp_length": 0})"), Precision::kF32);
+  EXPECT_EQ(FirstDifference(Whole(none, 200).out(), Whole(zero, 200).out()), -1);
+}
+
+TEST(RelativeMemory, RowsWithoutAMemoryAreZeros) {
+  const Layer layer(Memory(R"({"memory": 0})"), Precision::kF32);
+  Passage passage(layer, 300);
+  const auto run = layer.attention().Start();
+  passage.ExtendBy(*run, 0, 290, 29);
+  passage.ExtendBy(*run, 290, 300, 1);
+  for (int64_t i = 0; i < 300; ++i) {
+    for (int64_t c = 0; c < 32; ++c) ASSERT_EQ(passage.out().At(i, c), 0) << i;
+  }
+}
+
 TEST(RelativeMemory, DistancesThatAreAlikeTakeNoMemory) {
   const Layer near(Memory(R"({"memory": 1000, "clamp_length": 20})"), Precision::kF32),
       far(Memory(R"({"memory": 60000, "clamp_length": 20})"), Precision::kF32);
@@ -132,8 +149,8 @@ TEST(RelativeMemory, TheStateStopsGrowing) {
 TEST(RelativeMemory, RefusesWhatCannotBe) {
   const std::vector<Refusal> refusals = {
       {Place::kDecoder, "{}", {"layers[0].attention", "memory"}},
-      {Place::kDecoder, R"({"memory": 0})", {"memory", "0", "below 1"}},
-      {Place::kDecoder, R"({"memory": 8, "clamp_length": 0})", {"clamp_length", "0"}},
+      {Place::kDecoder, R"({"memory": -1})", {"memory", "-1", "below 0"}},
+      {Place::kDecoder, R"({"memory": 8, "clamp_length": -1})", {"clamp_length", "-1", "below 0"}},
       {Place::kDecoder, R"({"memory": 8, "same_length": false})", {"same_length", "segments end"}},
       {Place::kEncoder, R"({"memory": 8})", {"decoders only"}},
       {Place::kCross, R"({"memory": 8})", {"decoders only"}},

@@ -187,14 +187,16 @@ TEST(Sinkhorn, IsTheDefinitionInEveryForm) {
   for (const char* options :
        {R"({"block": 1, "max_blocks": 100})", R"({"block": 6, "max_blocks": 40, "temperature": 3})",
         R"({"block": 6, "max_blocks": 40, "two_softmax": true, "iterations": 1})",
-        R"({"block": 130, "max_blocks": 40, "two_softmax": true})"}) {
+        R"({"block": 130, "max_blocks": 40, "two_softmax": true})",
+        R"({"block": 6, "max_blocks": 40, "iterations": 0, "temperature": 100})",
+        R"({"block": 6, "max_blocks": 40, "sort_cut": 0, "two_softmax": true})"}) {
     for (Place place : {Place::kDecoder, Place::kEncoder}) {
       const Json parsed = *ParseJson(options, "options");
       ExpectTheDefinition(Sorted(options, place, parsed["max_blocks"]), {1, 5, 6, 7, 100}, 3e-5);
     }
   }
   for (const char* options : {R"({"block": 6, "max_blocks": 40, "sort_cut": 1})",
-                              R"({"block": 8, "max_blocks": 40, "sort_cut": 100, "two_softmax": true})"}) {
+                              R"({"block": 8, "max_blocks": 40, "sort_cut": 5000, "two_softmax": true})"}) {
     ExpectTheDefinition(Sorted(options, Place::kEncoder, 40), {1, 5, 7, 8, 100, 240}, 3e-5);
   }
 }
@@ -261,10 +263,10 @@ TEST(Sinkhorn, RefusesWhatCannotBe) {
       {Place::kDecoder,
        R"({"block": 6, "max_blocks": 4096})",
        {"max_blocks", "4096", "5 iterations", "67108864"}},
-      {Place::kDecoder, R"({"block": 6, "max_blocks": 40, "iterations": 0})", {"iterations", "0", "1"}},
+      {Place::kDecoder, R"({"block": 6, "max_blocks": 40, "iterations": -1})", {"iterations", "-1", "0"}},
       {Place::kDecoder, R"({"block": 6, "max_blocks": 40, "temperature": 0})", {"temperature", "0"}},
       {Place::kDecoder, R"({"block": 6, "max_blocks": 40, "sort_cut": 2})", {"sort_cut", "2", "decoder"}},
-      {Place::kEncoder, R"({"block": 6, "max_blocks": 40, "sort_cut": 0})", {"sort_cut", "0", "1"}},
+      {Place::kEncoder, R"({"block": 6, "max_blocks": 40, "sort_cut": -1})", {"sort_cut", "-1", "0"}},
       {Place::kCross, R"({"block": 6, "max_blocks": 40})", {"cross-attention"}},
       {Place::kDecoder, R"({"block": 6, "max_blocks": 41})", {"sort.weight", "41", "40"}},
   };

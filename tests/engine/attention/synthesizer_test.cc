@@ -1,5 +1,8 @@
 // What a synthesizer refuses, and what its state holds.
+#include <algorithm>
+#include <cmath>
 #include <string>
+#include <vector>
 
 #include "engine/base/status.h"
 #include "gmock/gmock.h"
@@ -59,6 +62,37 @@ TEST(Synthesizer, StepsOfManyKeysAreTheWhole) {
   tensors["random1"] = tensors["random2"] = {2, 9000, 2};
   const Layer layer({"synthesizer", options, Place::kDecoder, 16, 2, tensors}, Precision::kF32);
   EXPECT_LE(DifferenceOfSteps(layer, 9000, 8980, 4), 1e-5);
+}
+
+// softmax(R1 R2') V
+TEST(Synthesizer, IsItsDefinitionWhereTheRankIsAboveThePositions) {
+  constexpr int64_t kMost = 40, kRank = 300, kDim = 8;
+  const Layer layer(
+      {"synthesizer",
+       R"({"form": "factorized_random", "n_max": 40, "rank": 300})",
+       Place::kEncoder,
+       kDim,
+       1,
+       {{"v.weight", {kDim, kDim}}, {"random1", {1, kMost, kRank}}, {"random2", {1, kMost, kRank}}}},
+      Precision::kF32);
+  const Passage passage = Whole(layer, kMost);
+  for (int64_t i = 0; i < kMost; ++i) {
+    std::vector<double> row(kDim), scores;
+    double sum = 0;
+    for (int64_t j = 0; j < kMost; ++j) {
+      double score = 0;
+      for (int64_t r = 0; r < kRank; ++r)
+        score += layer.tensor("random1")[i * kRank + r] * layer.tensor("random2")[j * kRank + r];
+      scores.push_back(score);
+    }
+    const double largest = *std::ranges::max_element(scores);
+    for (int64_t j = 0; j < kMost; ++j) {
+      const double p = std::exp(scores[j] - largest);
+      sum += p;
+      for (int64_t c = 0; c < kDim; ++c) row[c] += p * passage.product(0).At(j, c);
+    }
+    for (int64_t c = 0; c < kDim; ++c) ASSERT_NEAR(passage.out().At(i, c), row[c] / sum, 1e-4) << i;
+  }
 }
 
 TEST(Synthesizer, RemembersValuesAlone) {

@@ -71,6 +71,10 @@ TEST(Balance, MakesRowsAndColumnsSumToOne) {
   }
 }
 
+TEST(Balance, WithoutIterationsIsTheExponential) {
+  for (bool triangle : {false, true}) ExpectBalanced(20, triangle, 0, 1, 1e-5);
+}
+
 // Columns that every row puts below its favourite by e^86 and far more.
 TEST(Balance, WhatNoRowPrefersIsBalancedToo) {
   for (int64_t n : {3, 16, 50}) {
