@@ -94,7 +94,7 @@ struct Parts {
   Compression compression;
 };
 
-class CompressiveAttention : public PatternAttention {
+class CompressiveAttention : public RelativeAttention {
  public:
   CompressiveAttention(const AttentionSetting& setting, const PatternOptions& options, Parts parts);
   std::unique_ptr<AttentionRun> Start() const override;
@@ -102,12 +102,7 @@ class CompressiveAttention : public PatternAttention {
     return PatternAttention::StateBytes(tokens) + width_ * SizeOf(DType::kF32);
   }
   double Cost(int64_t rows, int64_t tokens) const override;
-  // Three products: with the key, with the position, with the value.
-  double PairCost() const override { return 3 * static_cast<double>(core().head_dim()); }
   int64_t ScratchBytes() const override;
-  void Prepare(const AttentionRows& rows, const Tile& tile, SoftmaxQueries& queries,
-               std::vector<KeySource>& sources, std::vector<std::unique_ptr<ScoreBias>>& biases,
-               Scratch& scratch) const override;
 
   const Compression& compression() const { return compression_; }
   int64_t width() const { return width_; }
@@ -117,11 +112,16 @@ class CompressiveAttention : public PatternAttention {
   void Multiply(const LayerInput& layer, const Matrix<const float>& rows, int64_t part, int64_t parts,
                 const Rows& products, Scratch& scratch) const;
 
+ protected:
+  std::function<int64_t(int64_t)> Places(int set) const override {
+    if (set != kCompressed) return {};
+    return [this](int64_t position) { return pattern_->Place(position); };
+  }
+
  private:
   int64_t Pitch() const { return width_ + static_cast<int64_t>(kAlignment) / SizeOf(core().type()); }
 
   std::shared_ptr<const MemoryPattern> pattern_;
-  RelativePositions relative_;
   Compression compression_;
   int64_t width_, products_width_ = 0;
   Precision precision_;
@@ -173,15 +173,14 @@ class CompressiveRun : public PatternRun {
 
 CompressiveAttention::CompressiveAttention(const AttentionSetting& setting, const PatternOptions& options,
                                            Parts parts)
-    : PatternAttention(setting, options, std::move(parts.products)),
+    : RelativeAttention(setting, options, std::move(parts.products), std::move(parts.relative)),
       pattern_(std::move(parts.pattern)),
-      relative_(std::move(parts.relative)),
       compression_(std::move(parts.compression)),
       width_(setting.width),
       precision_(setting.precision) {
   weighing_heads_ = 0;
   for (const Product& product : products_) products_width_ += product.weight.dim(0);
-  constant_bytes_ = relative_.bytes() + compression_.bytes();
+  constant_bytes_ += compression_.bytes();
 }
 
 std::unique_ptr<AttentionRun> CompressiveAttention::Start() const {
@@ -203,22 +202,7 @@ int64_t CompressiveAttention::TakenTogether() const {
 int64_t CompressiveAttention::ScratchBytes() const {
   const int64_t multiplied = Scratch::Piece((kGroups + 8) * Pitch() * SizeOf(core().type())) +
                              GemmOfActivationsScratchBytes(precision_, kGroups, width_);
-  return std::max({relative_.ScratchBytes(2, PatternAttention::ScratchBytes()),
-                   compression_.ScratchBytes(kGroups), multiplied});
-}
-
-void CompressiveAttention::Prepare(const AttentionRows&, const Tile& tile, SoftmaxQueries& queries,
-                                   std::vector<KeySource>& sources,
-                                   std::vector<std::unique_ptr<ScoreBias>>& biases, Scratch& scratch) const {
-  const Rows q = queries.q;
-  queries.q = relative_.ForKeys(tile.head, q, scratch);
-  const Rows for_positions = relative_.ForPositions(tile.head, q, scratch);
-  const auto place = [this](int64_t position) { return pattern_->Place(position); };
-  for (int set = 0; set <= kCompressed; ++set) {
-    biases.push_back(relative_.Bias(tile.head, for_positions,
-                                    set == kCompressed ? place : std::function<int64_t(int64_t)>(), scratch));
-    sources[set].bias = biases.back().get();
-  }
+  return std::max({RelativeAttention::ScratchBytes(), compression_.ScratchBytes(kGroups), multiplied});
 }
 
 void CompressiveAttention::Multiply(const LayerInput& layer, const Matrix<const float>& rows, int64_t part,

@@ -9,17 +9,14 @@
 //
 // Sums over the sequence are f32, in blocks of kGrid rows, and are rounded once.
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "absl/log/check.h"
 #include "engine/attention/attention.h"
 #include "engine/attention/few_keys.h"
-#include "engine/attention/softmax_core.h"
 #include "engine/base/round.h"
 #include "engine/base/status.h"
 #include "engine/ops/microkernel.h"
@@ -37,7 +34,7 @@ constexpr int64_t kPanel = 64, kProjected = 128;
 // Rows of a sequence that the micro-kernel sums come in multiples of this, zeros included, so that few shapes
 // occur.
 constexpr int64_t kPiece = 32;
-constexpr int64_t kKept = 8 * FewKeys::kWritten;  // projected rows that one task makes keys and values
+constexpr int64_t kKept = 8 * FewKeysRun::kWritten;  // projected rows that one task makes keys and values
 
 enum Side : int { kKeys, kValues };
 
@@ -76,21 +73,26 @@ Projection::Projection(const Tensor& tensor, const LinformerOptions& options, DT
 
 // ------------------------------------------------------------------------------------------- the attention
 
-class LinformerAttention : public Attention {
+class LinformerAttention : public FewKeysAttention {
  public:
   LinformerAttention(const AttentionSetting& setting, const LinformerOptions& options, Projection e,
                      Projection f, std::vector<Product> products);
 
   std::unique_ptr<AttentionRun> Start() const override;
-  int64_t StateBytes(int64_t tokens) const override;
-  double Cost(int64_t rows, int64_t tokens) const override;
-  int64_t ScratchBytes() const override;
+  int64_t Keys(int64_t tokens) const override { return tokens > 0 ? k() : 0; }
+  int64_t StateBytes(int64_t tokens) const override { return KeyBytes(tokens) + SumsBytes(); }
+  // A row's key and value go into k sums each, and it attends to as many.
+  double Cost(int64_t rows, int64_t tokens) const override {
+    return 2 * RowCost(tokens) * static_cast<double>(rows * heads());
+  }
+  int64_t ScratchBytes() const override {
+    return std::max(
+        {Scratch::Piece(kGrid * kPanel * SizeOf(core().type())), WriteScratchBytes(), core().ScratchBytes()});
+  }
 
-  const SoftmaxCore& core() const { return core_; }
   int64_t k() const { return options_.k; }
-  int heads() const { return heads_; }
   // Columns of keys and of values that one E and F projects.
-  int64_t groups() const { return options_.per_head ? heads_ : 1; }
+  int64_t groups() const { return options_.per_head ? heads() : 1; }
   int64_t group_columns() const { return out_width_ / groups(); }
   Rows projection(int side, int64_t group) const {
     return side == kValues && !options_.key_value ? f_.of(group) : e_.of(group);
@@ -102,94 +104,55 @@ class LinformerAttention : public Attention {
 
  private:
   LinformerOptions options_;
-  SoftmaxCore core_;
-  int heads_;
   Projection e_, f_;
 };
 
 LinformerAttention::LinformerAttention(const AttentionSetting& setting, const LinformerOptions& options,
                                        Projection e, Projection f, std::vector<Product> products)
-    : options_(options),
-      core_(ActivationType(setting.precision), options.head_dim,
-            1 / std::sqrt(static_cast<double>(options.head_dim))),
-      heads_(setting.num_heads),
+    : FewKeysAttention(setting, options.head_dim, std::move(products)),
+      options_(options),
       e_(std::move(e)),
       f_(std::move(f)) {
-  products_ = std::move(products);
-  out_width_ = setting.width;
-  decode_ = DecodeClass::kNone;
   max_tokens_ = options.n_max;
   constant_bytes_ = e_.bytes() + f_.bytes();
 }
 
-int64_t LinformerAttention::StateBytes(int64_t) const {
-  return static_cast<int64_t>(sizeof(int64_t)) + SumsBytes() + FewKeys::Bytes(core_, heads_, k());
-}
-
-// A row's key and value go into k sums each, and it attends to as many.
-double LinformerAttention::Cost(int64_t rows, int64_t) const {
-  return 4 * static_cast<double>(rows) * static_cast<double>(k() * out_width_);
-}
-
-int64_t LinformerAttention::ScratchBytes() const {
-  const int64_t size = SizeOf(core_.type());
-  return std::max(
-      {Scratch::Piece(kGrid * kPanel * size), FewKeys::WriteScratchBytes(core_), core_.ScratchBytes()});
-}
-
 // -------------------------------------------------------------------------------------------- one sequence
 
-class Run : public AttentionRun {
+class Run : public FewKeysRun {
  public:
-  explicit Run(const LinformerAttention& attention)
-      : attention_(&attention), keys_(attention.core(), attention.heads()) {}
-  std::vector<AttentionStage> Begin(const AttentionRows& rows) override;
-  void Do(const AttentionRows& rows, int stage, int64_t task, Scratch& scratch) override;
+  explicit Run(const LinformerAttention& attention) : FewKeysRun(attention), attention_(&attention) {}
   std::unique_ptr<AttentionRun> Clone() const override { return std::make_unique<Run>(*this); }
-  void Archive(StateArchive& archive) override;
-  int64_t tokens() const override { return tokens_; }
+  void Archive(StateArchive& archive) override {
+    if (archive.measuring()) archive.Bytes(sums_, static_cast<int64_t>(sums_.size()));
+    FewKeysRun::Archive(archive);
+  }
 
  private:
-  enum Stage : int { kProject, kKeep, kAttend };
-
+  std::vector<AttentionStage> Plan() override;
+  // Projects, then keeps.
+  void Make(const AttentionRows& rows, int stage, int64_t task, Scratch& scratch) override {
+    return stage == 0 ? Project(rows, task, scratch) : Keep(task, scratch);
+  }
   Matrix<float> Sums(int side, int64_t group);
   Rows HeadSums(int side, int64_t head);
   void Project(const AttentionRows& rows, int64_t task, Scratch& scratch);
   void Keep(int64_t task, Scratch& scratch);
-  void Attend(const AttentionRows& rows, int64_t task, Scratch& scratch) const;
 
   const LinformerAttention* attention_;
-  int64_t tokens_ = 0;
   Buffer sums_;             // of both sides and all groups
-  FewKeys keys_;            // the projected rows
   int64_t projecting_ = 1;  // rows of E of a task
 };
 
-std::vector<AttentionStage> Run::Begin(const AttentionRows& rows) {
+std::vector<AttentionStage> Run::Plan() {
   const LinformerAttention& a = *attention_;
-  CHECK(tokens_ == 0 && rows.count > 0 && rows.count <= a.max_tokens());  // an encoder's rows come whole
-  tokens_ = rows.count;
   sums_ = Buffer::Lasting(a.SumsBytes());
-  keys_.Grow(a.k());
-
   const int64_t dim = a.core().head_dim(), panels = Quotient(a.group_columns(), kPanel);
-  const double sum_cost = static_cast<double>(rows.count * std::min(kPanel, RoundUp(a.group_columns(), 16)));
+  const double sum_cost = static_cast<double>(tokens() * std::min(kPanel, RoundUp(a.group_columns(), 16)));
   projecting_ = std::min({static_cast<int64_t>(kTaskCost / sum_cost) / 8 * 8, kProjected, a.k()});
   return {
       {2 * a.groups() * panels * Quotient(a.k(), projecting_), sum_cost * static_cast<double>(projecting_)},
-      {a.heads() * Quotient(a.k(), kKept), kMoved * static_cast<double>(2 * std::min(a.k(), kKept) * dim)},
-      keys_.Cut(rows.count)};
-}
-
-void Run::Do(const AttentionRows& rows, int stage, int64_t task, Scratch& scratch) {
-  switch (stage) {
-    case kProject:
-      return Project(rows, task, scratch);
-    case kKeep:
-      return Keep(task, scratch);
-    case kAttend:
-      return Attend(rows, task, scratch);
-  }
+      {a.heads() * Quotient(a.k(), kKept), kMoved * static_cast<double>(2 * std::min(a.k(), kKept) * dim)}};
 }
 
 Matrix<float> Run::Sums(int side, int64_t group) {
@@ -237,21 +200,8 @@ void Run::Project(const AttentionRows& rows, int64_t task, Scratch& scratch) {
 void Run::Keep(int64_t task, Scratch& scratch) {
   const int64_t cuts = Quotient(attention_->k(), kKept), head = task / cuts, first = task % cuts * kKept;
   const int64_t count = std::min(kKept, attention_->k() - first);
-  keys_.Write(static_cast<int>(head), first, HeadSums(kKeys, head).Slice(first, count),
-              HeadSums(kValues, head).Slice(first, count), scratch);
-}
-
-void Run::Attend(const AttentionRows& rows, int64_t task, Scratch& scratch) const {
-  const auto [head, row, count] = keys_.At(task);
-  const int64_t dim = attention_->core().head_dim(), column = head * dim;
-  keys_.Attend(head, rows.products[0].Slice(row, count).Cols(column, dim),
-               rows.out.Slice(row, count).Cols(column, dim), scratch);
-}
-
-void Run::Archive(StateArchive& archive) {
-  archive.Number(tokens_, 0, attention_->max_tokens());
-  if (archive.measuring()) archive.Bytes(sums_, static_cast<int64_t>(sums_.size()));
-  keys_.Archive(archive, tokens_ > 0 ? attention_->k() : 0);
+  Write(static_cast<int>(head), first, HeadSums(kKeys, head).Slice(first, count),
+        HeadSums(kValues, head).Slice(first, count), scratch);
 }
 
 std::unique_ptr<AttentionRun> LinformerAttention::Start() const { return std::make_unique<Run>(*this); }
@@ -259,12 +209,7 @@ std::unique_ptr<AttentionRun> LinformerAttention::Start() const { return std::ma
 // --------------------------------------------------------------------------------- its options and tensors
 
 absl::StatusOr<LinformerOptions> ReadOptions(const AttentionSetting& setting, JsonFields& fields) {
-  if (setting.cross) fields.Fail("linformer has no keys of another sequence; it is self-attention only");
-  if (setting.causal) {
-    fields.Fail(
-        "linformer is for encoders only: E and F mix later tokens into every projected row, so that a "
-        "decoder would see the future");
-  }
+  RefuseAllButEncoders(setting, "linformer", "E and F mix later tokens into every projected row", fields);
   LinformerOptions options;
   options.head_dim = HeadDim(setting, fields);
   options.n_max = fields.RequiredInt("n_max", 1, kMostPositions);

@@ -20,7 +20,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/log/check.h"
 #include "engine/attention/attention.h"
 #include "engine/attention/few_keys.h"
 #include "engine/attention/iterative_inverse.h"
@@ -37,67 +36,73 @@
 namespace heed {
 namespace {
 
-constexpr int64_t kMostTokens = int64_t{1} << 40;
 constexpr int64_t kMostLandmarks = 1 << 13;
 constexpr int64_t kMostKernel = 4095;
 constexpr int64_t kTile = SoftmaxCore::kTile;  // landmarks that read rows together
-static_assert(kTile == FewKeys::kWritten);
+static_assert(kTile == FewKeysRun::kWritten);
 
 Rows AsRows(Matrix<float> x) { return {DType::kF32, x.data, x.rows, x.cols, x.stride}; }
 
 // ------------------------------------------------------------------------------------------- the attention
 
-class NystromAttention : public Attention {
+class NystromAttention : public FewKeysAttention {
  public:
   NystromAttention(const AttentionSetting& setting, int64_t head_dim, int64_t landmarks,
                    RowConvolution convolution, std::vector<Product> products);
 
   std::unique_ptr<AttentionRun> Start() const override;
+  int64_t Keys(int64_t tokens) const override { return std::min(tokens, landmarks_); }
+  double RowCost(int64_t tokens) const override;
   int64_t StateBytes(int64_t tokens) const override;
   double Cost(int64_t rows, int64_t tokens) const override;
   int64_t ScratchBytes() const override;
 
-  const SoftmaxCore& core() const { return core_; }
   const IterativeInverse& inverse() const { return inverse_; }
   const RowConvolution& convolution() const { return convolution_; }
-  int heads() const { return heads_; }
   int64_t landmarks() const { return landmarks_; }
   int64_t tiles() const { return Quotient(landmarks_, kTile); }
-  int64_t pitch() const { return RoundUp(core_.head_dim(), 16); }
+  int64_t pitch() const { return RoundUp(core().head_dim(), 16); }
   // Multiply-adds of one landmark's row in a product with a head's rows, with all landmarks' rows.
-  double LandmarkCost() const { return static_cast<double>(landmarks_ * core_.head_dim()); }
+  double LandmarkCost() const { return static_cast<double>(landmarks_ * core().head_dim()); }
   // Of all that landmarks alone give a head to do.
   double SolveCost() const;
   // One task does that; else each of its steps is a stage, and a step's rows are tasks.
   bool whole() const { return SolveCost() <= kTaskCost; }
   // Rows that landmarks read in one task.
   int64_t part() const;
-  // Landmarks' rows that one task computes of a step, where steps are stages.
-  int64_t StepRows(bool inverts) const;
+
+  // What landmarks give a head to do: their weights of each other, those of the inverse, what they have read,
+  // and the values that rows see of them. Multiply-adds of a row of a step, and rows of a task where steps
+  // are stages.
+  static constexpr int kMeet = 0, kInvert = 1, kMerge = kInvert + IterativeInverse::kSteps,
+                       kWeigh = kMerge + 1, kSteps = kWeigh + 1;
+  double StepCost(int step) const { return Inverts(step) ? inverse_.RowCost() : LandmarkCost(); }
+  int64_t StepRows(int step) const;
 
   int64_t LandmarkBytes() const;             // of a head's landmarks, and what they find
   int64_t PartsBytes(int64_t tokens) const;  // of what a head's landmarks find part by part
   int64_t WorkBytes() const;                 // of a head's inverse, where its steps are stages
 
  private:
-  SoftmaxCore core_;
+  static bool Inverts(int step) { return step >= kInvert && step < kMerge; }
+
   IterativeInverse inverse_;
   RowConvolution convolution_;
-  int heads_;
   int64_t landmarks_;
 };
 
 NystromAttention::NystromAttention(const AttentionSetting& setting, int64_t head_dim, int64_t landmarks,
                                    RowConvolution convolution, std::vector<Product> products)
-    : core_(ActivationType(setting.precision), head_dim, 1 / std::sqrt(static_cast<double>(head_dim))),
+    : FewKeysAttention(setting, head_dim, std::move(products)),
       inverse_(landmarks),
       convolution_(std::move(convolution)),
-      heads_(setting.num_heads),
       landmarks_(landmarks) {
-  products_ = std::move(products);
-  out_width_ = setting.width;
-  decode_ = DecodeClass::kNone;
   constant_bytes_ = convolution_.bytes();
+}
+
+double NystromAttention::RowCost(int64_t tokens) const {
+  const double beside = convolution_.none() ? 0 : convolution_.RowCost(core().head_dim());
+  return FewKeysAttention::RowCost(tokens) + beside;
 }
 
 double NystromAttention::SolveCost() const {
@@ -106,113 +111,85 @@ double NystromAttention::SolveCost() const {
 }
 
 int64_t NystromAttention::part() const {
-  const auto rows = static_cast<int64_t>(kTaskCost / static_cast<double>(2 * kTile * core_.head_dim()));
+  const auto rows = static_cast<int64_t>(kTaskCost / static_cast<double>(2 * kTile * core().head_dim()));
   return std::clamp(RoundDown(rows, kGrid), kGrid, kTakenRows);
 }
 
 // Multiples of 8, of the inverse few enough for a task.
-int64_t NystromAttention::StepRows(bool inverts) const {
-  if (!inverts) return kTile;
+int64_t NystromAttention::StepRows(int step) const {
+  if (!Inverts(step)) return kTile;
   return std::clamp<int64_t>(RoundDown(static_cast<int64_t>(kTaskCost / inverse_.RowCost()), 8), 8, kTile);
 }
 
 int64_t NystromAttention::LandmarkBytes() const { return 3 * landmarks_ * pitch() * SizeOf(DType::kF32); }
 
 int64_t NystromAttention::PartsBytes(int64_t tokens) const {
-  return Quotient(tokens, part()) * core_.PartBytes(landmarks_);
+  return Quotient(tokens, part()) * core().PartBytes(landmarks_);
 }
 
 int64_t NystromAttention::WorkBytes() const { return whole() ? 0 : inverse_.Bytes(); }
 
 int64_t NystromAttention::StateBytes(int64_t tokens) const {
-  const int64_t keys = FewKeys::Bytes(core_, heads_, std::min(tokens, landmarks_));
   const int64_t head = tokens <= landmarks_ ? 0 : LandmarkBytes() + PartsBytes(tokens) + WorkBytes();
-  return static_cast<int64_t>(sizeof(int64_t)) + keys + heads_ * head;
+  return KeyBytes(tokens) + heads() * head;
 }
 
 double NystromAttention::Cost(int64_t rows, int64_t tokens) const {
-  const double row = FewKeys::RowCost(core_, std::min(tokens, landmarks_)), n = static_cast<double>(rows);
-  const double beside = convolution_.none() ? 0 : convolution_.RowCost(core_.head_dim());
-  const double found = tokens <= landmarks_ ? 0 : n * row + SolveCost() * n / static_cast<double>(tokens);
-  return heads_ * (n * (row + beside) + found);
+  const double n = static_cast<double>(rows);
+  const double found = tokens <= landmarks_ ? 0
+                                            : n * FewKeysAttention::RowCost(tokens) +
+                                                  SolveCost() * n / static_cast<double>(tokens);
+  return heads() * (n * RowCost(tokens) + found);
 }
 
 int64_t NystromAttention::ScratchBytes() const {
   const auto floats = [](int64_t n) { return Scratch::Piece(n * SizeOf(DType::kF32)); };
   const int64_t rows = floats(kTile * pitch()),
-                read = Scratch::Piece(kTile * core_.head_dim() * SizeOf(core_.type()));
-  const int64_t meet = floats(core_.head_dim() * inverse_.columns()) +
+                read = Scratch::Piece(kTile * core().head_dim() * SizeOf(core().type()));
+  const int64_t meet = floats(core().head_dim() * inverse_.columns()) +
                        Scratch::Piece(kTile * static_cast<int64_t>(sizeof(SoftmaxRow)));
-  const int64_t solve = std::max(
-      {meet, inverse_.ScratchBytes(), core_.ScratchBytes(), rows + FewKeys::WriteScratchBytes(core_)});
+  const int64_t solve =
+      std::max({meet, inverse_.ScratchBytes(), core().ScratchBytes(), rows + WriteScratchBytes()});
   return std::max(
-      {read + core_.ScratchBytes(), (whole() ? Scratch::Piece(inverse_.Bytes()) : 0) + solve,
-       rows + std::max(core_.ScratchBytes(), convolution_.ScratchBytes(kTile, core_.head_dim()))});
+      {read + core().ScratchBytes(), (whole() ? Scratch::Piece(inverse_.Bytes()) : 0) + solve,
+       rows + std::max(core().ScratchBytes(), convolution_.ScratchBytes(kTile, core().head_dim()))});
 }
 
 // -------------------------------------------------------------------------------------------- one sequence
 
-class Run : public AttentionRun {
+class Run : public FewKeysRun {
  public:
-  explicit Run(const NystromAttention& attention)
-      : attention_(&attention), keys_(attention.core(), attention.heads()) {}
-  std::vector<AttentionStage> Begin(const AttentionRows& rows) override;
-  void Do(const AttentionRows& rows, int stage, int64_t task, Scratch& scratch) override;
+  explicit Run(const NystromAttention& attention) : FewKeysRun(attention), attention_(&attention) {}
   std::unique_ptr<AttentionRun> Clone() const override { return std::make_unique<Run>(*this); }
   void Archive(StateArchive& archive) override;
-  int64_t tokens() const override { return tokens_; }
 
  private:
-  enum class Stage {
-    kKeep,   // rows are the keys and values
-    kMean,   // landmarks
-    kRead,   // softmax(Q~ K') V, part by part
-    kSolve,  // some of the steps
-    kAttend,
-  };
-  // What landmarks give a head to do: their weights of each other, those of the inverse, what they have read,
-  // and the values that rows see of them.
-  static constexpr int kMeet = 0, kInvert = 1, kMerge = kInvert + IterativeInverse::kSteps,
-                       kWeigh = kMerge + 1, kSteps = kWeigh + 1;
-  static bool Inverts(int step) { return step >= kInvert && step < kMerge; }
   enum Place : int { kQueries, kKeys, kFound };
-  struct Steps {
-    Stage stage;
-    int first = 0, end = 0;  // of kSolve
-  };
 
   const SoftmaxCore& core() const { return attention_->core(); }
-  int64_t n() const { return tokens_; }
-  Rows Part(const Rows& all, int head, int64_t row, int64_t count) const;
+  int64_t n() const { return tokens(); }
   Matrix<float> Landmarks(Place place, int64_t head);
   int64_t Bound(int64_t landmark) const { return landmark * n() / attention_->landmarks(); }
   int64_t Parts() const { return Quotient(n(), attention_->part()); }
   float* PartResult(int64_t head, int64_t tile, int64_t part);
 
-  void Add(Steps steps, AttentionStage stage, std::vector<AttentionStage>& stages);
-  void AddLandmarks(std::vector<AttentionStage>& stages);
-  void AddSolving(std::vector<AttentionStage>& stages);
+  std::vector<AttentionStage> Plan() override;
+  void Make(const AttentionRows& rows, int stage, int64_t task, Scratch& scratch) override;
+  void Attend(const AttentionRows& rows, int head, Range range, Scratch& scratch) const override;
   void Keep(const AttentionRows& rows, int64_t task, Scratch& scratch);
   void Mean(const AttentionRows& rows, int64_t task);
   void Read(const AttentionRows& rows, int64_t task, Scratch& scratch);
-  void Solve(const Steps& steps, int64_t task, Scratch& scratch);
+  void Solve(int64_t head, Scratch& scratch);
+  void SolveStep(int step, int64_t task, Scratch& scratch);
   void Step(int step, int head, int64_t first, int64_t rows, float* work, Scratch& scratch);
   void Meet(int head, int64_t first, int64_t count, float* work, Scratch& scratch);
   void Merge(int head, int64_t first, int64_t count, Scratch& scratch);
   void Weigh(int head, int64_t first, int64_t count, float* work, Scratch& scratch);
-  void Attend(const AttentionRows& rows, int64_t task, Scratch& scratch) const;
 
   const NystromAttention* attention_;
-  int64_t tokens_ = 0;
-  FewKeys keys_;                     // of landmarks, or of the rows themselves
   Buffer landmarks_, parts_, work_;  // of all heads
-  std::vector<Steps> stages_;
-  int64_t means_ = 1;  // landmarks of a task
+  int64_t means_ = 1;                // landmarks of a task
 };
-
-Rows Run::Part(const Rows& all, int head, int64_t row, int64_t count) const {
-  return all.Slice(row, count).Cols(head * core().head_dim(), core().head_dim());
-}
 
 Matrix<float> Run::Landmarks(Place place, int64_t head) {
   const int64_t m = attention_->landmarks(), pitch = attention_->pitch();
@@ -226,77 +203,47 @@ float* Run::PartResult(int64_t head, int64_t tile, int64_t part) {
   return parts_.as<float>() + ((head * m + first) * Parts() + part * count) * row;
 }
 
-std::vector<AttentionStage> Run::Begin(const AttentionRows& rows) {
-  CHECK(tokens_ == 0 && rows.count > 0 && rows.source_count == rows.count);  // an encoder's rows come whole
-  tokens_ = rows.count;
-  keys_.Grow(std::min(n(), attention_->landmarks()));
-  std::vector<AttentionStage> stages;
-  if (n() <= attention_->landmarks()) {
-    const double cost = kMoved * static_cast<double>(2 * std::min(n(), kTakenRows) * core().head_dim());
-    Add({Stage::kKeep}, {attention_->heads() * Quotient(n(), kTakenRows), cost}, stages);
-  } else {
-    AddLandmarks(stages);
-    AddSolving(stages);
+std::vector<AttentionStage> Run::Plan() {
+  const NystromAttention& a = *attention_;
+  const int64_t m = a.landmarks(), heads = a.heads();
+  const auto dim = static_cast<double>(core().head_dim());
+  if (n() <= m) {
+    const int64_t most = std::min(n(), kTakenRows);
+    return {{heads * Quotient(n(), kTakenRows), 2 * kMoved * dim * static_cast<double>(most)}};
   }
-  const RowConvolution& convolution = attention_->convolution();
-  Add({Stage::kAttend}, keys_.Cut(n(), convolution.none() ? 0 : convolution.RowCost(core().head_dim())),
-      stages);
+  landmarks_ = Buffer::Lasting(heads * a.LandmarkBytes());
+  parts_ = Buffer::Lasting(heads * a.PartsBytes(n()));
+  work_ = Buffer::Lasting(heads * a.WorkBytes());
+  const int64_t rows = Quotient(n(), m), part = std::min(n(), a.part());
+  means_ = std::clamp<int64_t>(kTakenRows / rows, 1, m);
+  const double read = static_cast<double>(part) * (static_cast<double>(std::min(kTile, m)) + kMoved);
+  std::vector<AttentionStage> stages = {
+      {heads * Quotient(m, means_), 2 * kMoved * dim * static_cast<double>(means_ * rows)},
+      {heads * a.tiles() * Parts(), 2 * dim * read}};
+  if (a.whole()) stages.push_back({heads, a.SolveCost()});
+  for (int step = 0; step < NystromAttention::kSteps && !a.whole(); ++step) {
+    const int64_t some = a.StepRows(step);
+    stages.push_back({heads * Quotient(m, some), static_cast<double>(some) * a.StepCost(step)});
+  }
   return stages;
 }
 
-void Run::Add(Steps steps, AttentionStage stage, std::vector<AttentionStage>& stages) {
-  stages_.push_back(steps);
-  stages.push_back(stage);
-}
-
-void Run::AddLandmarks(std::vector<AttentionStage>& stages) {
-  const int64_t m = attention_->landmarks(), heads = attention_->heads(), rows = Quotient(n(), m);
-  landmarks_ = Buffer::Lasting(heads * attention_->LandmarkBytes());
-  parts_ = Buffer::Lasting(heads * attention_->PartsBytes(n()));
-  means_ = std::clamp<int64_t>(kTakenRows / rows, 1, m);
-  const auto dim = static_cast<double>(core().head_dim());
-  Add({Stage::kMean}, {heads * Quotient(m, means_), 2 * kMoved * dim * static_cast<double>(means_ * rows)},
-      stages);
-  const double tile = static_cast<double>(std::min(kTile, m)) + kMoved,
-               part = static_cast<double>(std::min(n(), attention_->part()));
-  Add({Stage::kRead}, {heads * attention_->tiles() * Parts(), 2 * dim * tile * part}, stages);
-}
-
-void Run::AddSolving(std::vector<AttentionStage>& stages) {
-  const int64_t heads = attention_->heads();
-  if (attention_->whole()) return Add({Stage::kSolve, 0, kSteps}, {heads, attention_->SolveCost()}, stages);
-  work_ = Buffer::Lasting(heads * attention_->WorkBytes());
-  for (int step = 0; step < kSteps; ++step) {
-    const bool inverts = Inverts(step);
-    const double row = inverts ? attention_->inverse().RowCost() : attention_->LandmarkCost();
-    const int64_t count = attention_->StepRows(inverts);
-    Add({Stage::kSolve, step, step + 1},
-        {heads * Quotient(attention_->landmarks(), count), static_cast<double>(count) * row}, stages);
-  }
-}
-
-void Run::Do(const AttentionRows& rows, int stage, int64_t task, Scratch& scratch) {
-  const Steps& steps = stages_[stage];
-  switch (steps.stage) {
-    case Stage::kKeep:
-      return Keep(rows, task, scratch);
-    case Stage::kMean:
-      return Mean(rows, task);
-    case Stage::kRead:
-      return Read(rows, task, scratch);
-    case Stage::kSolve:
-      return Solve(steps, task, scratch);
-    case Stage::kAttend:
-      return Attend(rows, task, scratch);
-  }
+// Rows that are no more than landmarks are the keys and values; else landmarks are made, read the rows and
+// solve.
+void Run::Make(const AttentionRows& rows, int stage, int64_t task, Scratch& scratch) {
+  if (n() <= attention_->landmarks()) return Keep(rows, task, scratch);
+  if (stage == 0) return Mean(rows, task);
+  if (stage == 1) return Read(rows, task, scratch);
+  if (attention_->whole()) return Solve(task, scratch);
+  SolveStep(stage - 2, task, scratch);
 }
 
 void Run::Keep(const AttentionRows& rows, int64_t task, Scratch& scratch) {
   const int64_t cuts = Quotient(n(), kTakenRows), row = task % cuts * kTakenRows;
   const int64_t count = std::min(kTakenRows, n() - row);
   const int head = static_cast<int>(task / cuts);
-  keys_.Write(head, row, Part(rows.products[1], head, row, count), Part(rows.products[2], head, row, count),
-              scratch);
+  Write(head, row, attention_->Part(rows.products[1], head, row, count),
+        attention_->Part(rows.products[2], head, row, count), scratch);
 }
 
 void Run::Mean(const AttentionRows& rows, int64_t task) {
@@ -307,7 +254,7 @@ void Run::Mean(const AttentionRows& rows, int64_t task) {
     const Matrix<float> row = means.Rows(landmark, 1);
     std::fill_n(row.data, row.cols, 0.0f);
     for (int64_t r = begin; r < end; r += kGrid)
-      AddColumnSums(Part(all, head, r, std::min(kGrid, end - r)), row.data);
+      AddColumnSums(attention_->Part(all, head, r, std::min(kGrid, end - r)), row.data);
     Scale(1 / static_cast<float>(end - begin), row);
   };
   for (int64_t s = first; s < std::min(first + means_, m); ++s) {
@@ -324,7 +271,8 @@ void Run::Read(const AttentionRows& rows, int64_t task, Scratch& scratch) {
   const int64_t dim = core().head_dim();
 
   KeyValuePages pages(core().type(), dim);
-  pages.Append(Part(rows.products[1], head, row, read), Part(rows.products[2], head, row, read));
+  pages.Append(attention_->Part(rows.products[1], head, row, read),
+               attention_->Part(rows.products[2], head, row, read));
   SoftmaxQueries queries;
   queries.q = {core().type(), scratch.Take<char>(count * dim * SizeOf(core().type())), count, dim, dim};
   Convert(AsRows(Landmarks(kQueries, head).Rows(first, count)), queries.q);
@@ -332,29 +280,28 @@ void Run::Read(const AttentionRows& rows, int64_t task, Scratch& scratch) {
   core().AttendPart(queries, {&source, 1}, 0, PartResult(head, tile, part), scratch);
 }
 
-// A head's steps, or rows of one of them.
-void Run::Solve(const Steps& steps, int64_t task, Scratch& scratch) {
-  const int64_t m = attention_->landmarks();
-  if (!attention_->whole()) {
-    const int64_t rows = attention_->StepRows(Inverts(steps.first)), tasks = Quotient(m, rows),
-                  head = task / tasks;
-    float* work = work_.as<float>() + head * attention_->WorkBytes() / SizeOf(DType::kF32);
-    return Step(steps.first, static_cast<int>(head), task % tasks * rows, rows, work, scratch);
-  }
+void Run::Solve(int64_t head, Scratch& scratch) {
   float* work = scratch.Take<float>(attention_->inverse().Bytes() / SizeOf(DType::kF32));
-  for (int step = steps.first; step < steps.end; ++step) {
-    for (int64_t first = 0; first < m; first += kTile)
-      Step(step, static_cast<int>(task), first, kTile, work, scratch);
+  for (int step = 0; step < NystromAttention::kSteps; ++step) {
+    for (int64_t first = 0; first < attention_->landmarks(); first += kTile)
+      Step(step, static_cast<int>(head), first, kTile, work, scratch);
   }
+}
+
+void Run::SolveStep(int step, int64_t task, Scratch& scratch) {
+  const int64_t rows = attention_->StepRows(step), tasks = Quotient(attention_->landmarks(), rows);
+  const int64_t head = task / tasks;
+  float* work = work_.as<float>() + head * attention_->WorkBytes() / SizeOf(DType::kF32);
+  Step(step, static_cast<int>(head), task % tasks * rows, rows, work, scratch);
 }
 
 void Run::Step(int step, int head, int64_t first, int64_t rows, float* work, Scratch& scratch) {
   const ScratchFrame frame(scratch);
   const int64_t count = std::min(rows, attention_->landmarks() - first);
-  if (step == kMeet) return Meet(head, first, count, work, scratch);
-  if (step == kMerge) return Merge(head, first, count, scratch);
-  if (step == kWeigh) return Weigh(head, first, count, work, scratch);
-  attention_->inverse().Do(step - kInvert, first, count, work, scratch);
+  if (step == NystromAttention::kMeet) return Meet(head, first, count, work, scratch);
+  if (step == NystromAttention::kMerge) return Merge(head, first, count, scratch);
+  if (step == NystromAttention::kWeigh) return Weigh(head, first, count, work, scratch);
+  attention_->inverse().Do(step - NystromAttention::kInvert, first, count, work, scratch);
 }
 
 // -softmax(Q~ K~')
@@ -389,36 +336,33 @@ void Run::Weigh(int head, int64_t first, int64_t count, float* work, Scratch& sc
   const Rows inverse = AsRows(attention_->inverse().Result(work).Rows(first, count)).Cols(0, m);
   const Matrix<float> values{scratch.Take<float>(count * pitch), count, pitch, pitch};
   MicroKernel::Multiply(inverse, Landmarks(kFound, head).data, pitch, values);
-  keys_.Write(head, first, AsRows(Landmarks(kKeys, head).Rows(first, count)),
-              AsRows(values.Cols(0, core().head_dim())), scratch);
+  Write(head, first, AsRows(Landmarks(kKeys, head).Rows(first, count)),
+        AsRows(values.Cols(0, core().head_dim())), scratch);
 }
 
-void Run::Attend(const AttentionRows& rows, int64_t task, Scratch& scratch) const {
-  const auto [head, row, count] = keys_.At(task);
-  const Rows q = Part(rows.products[0], head, row, count), out = Part(rows.out, head, row, count);
-  if (attention_->convolution().none()) return keys_.Attend(head, q, out, scratch);
+void Run::Attend(const AttentionRows& rows, int head, Range range, Scratch& scratch) const {
+  if (attention_->convolution().none()) return FewKeysRun::Attend(rows, head, range, scratch);
   const int64_t pitch = attention_->pitch();
-  const Rows v = Part(rows.products[2], head, 0, n());
-  for (int64_t first = 0; first < count; first += kTile) {
+  const Rows v = attention_->Part(rows.products[2], head, 0, n());
+  for (int64_t first = range.begin; first < range.end; first += kTile) {
     const ScratchFrame frame(scratch);
-    const int64_t some = std::min(kTile, count - first);
+    const int64_t some = std::min(kTile, range.end - first);
     const Matrix<float> sums{scratch.Take<float>(kTile * pitch), some, core().head_dim(), pitch};
     {
       const ScratchFrame attending(scratch);
-      keys_.Attend(head, q.Slice(first, some), AsRows(sums), scratch);
+      AttendTo(head, attention_->Part(rows.products[0], head, first, some), AsRows(sums), scratch);
     }
-    attention_->convolution().Add(head, v, row + first, sums, scratch);
-    Convert(AsRows(sums), out.Slice(first, some));
+    attention_->convolution().Add(head, v, first, sums, scratch);
+    Convert(AsRows(sums), attention_->Part(rows.out, head, first, some));
   }
 }
 
 void Run::Archive(StateArchive& archive) {
-  archive.Number(tokens_, 0, kMostTokens);
   if (archive.measuring()) {
     for (Buffer* buffer : {&landmarks_, &parts_, &work_})
       archive.Bytes(*buffer, static_cast<int64_t>(buffer->size()));
   }
-  keys_.Archive(archive, std::min(tokens_, attention_->landmarks()));
+  FewKeysRun::Archive(archive);
 }
 
 std::unique_ptr<AttentionRun> NystromAttention::Start() const { return std::make_unique<Run>(*this); }
@@ -429,12 +373,7 @@ std::unique_ptr<AttentionRun> NystromAttention::Start() const { return std::make
 
 absl::StatusOr<std::unique_ptr<Attention>> NewNystromAttention(const AttentionSetting& setting,
                                                                JsonFields& fields, const WeightScope& scope) {
-  if (setting.cross) fields.Fail("nystrom has no keys of another sequence; it is self-attention only");
-  if (setting.causal) {
-    fields.Fail(
-        "nystrom is for encoders only: landmarks are means of later rows too, so that a decoder would see "
-        "the future");
-  }
+  RefuseAllButEncoders(setting, "nystrom", "landmarks are means of later rows too", fields);
   const int64_t head_dim = HeadDim(setting, fields);
   const int64_t landmarks = fields.RequiredInt("num_landmarks", 1, kMostLandmarks);
   const int64_t kernel = fields.Int("conv_kernel", 0, 0, kMostKernel);

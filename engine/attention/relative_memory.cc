@@ -21,32 +21,6 @@ namespace {
 
 constexpr int64_t kMostMemory = 1 << 16;
 
-class RelativeMemoryAttention : public PatternAttention {
- public:
-  RelativeMemoryAttention(const AttentionSetting& setting, const PatternOptions& options,
-                          std::vector<Product> products, RelativePositions relative)
-      : PatternAttention(setting, options, std::move(products)), relative_(std::move(relative)) {
-    constant_bytes_ = relative_.bytes();
-  }
-  // Three products: with the key, with the position, with the value.
-  double PairCost() const override { return 3 * static_cast<double>(core().head_dim()); }
-  int64_t ScratchBytes() const override {
-    return relative_.ScratchBytes(1, PatternAttention::ScratchBytes());
-  }
-  void Prepare(const AttentionRows&, const Tile& tile, SoftmaxQueries& queries,
-               std::vector<KeySource>& sources, std::vector<std::unique_ptr<ScoreBias>>& biases,
-               Scratch& scratch) const override {
-    const Rows q = queries.q;
-    queries.q = relative_.ForKeys(tile.head, q, scratch);
-    const Rows for_positions = relative_.ForPositions(tile.head, q, scratch);
-    biases.push_back(relative_.Bias(tile.head, for_positions, {}, scratch));
-    sources.front().bias = biases.back().get();
-  }
-
- private:
-  RelativePositions relative_;
-};
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Attention>> NewRelativeMemoryAttention(const AttentionSetting& setting,
@@ -63,8 +37,7 @@ absl::StatusOr<std::unique_ptr<Attention>> NewRelativeMemoryAttention(const Atte
   options.patterns = {std::make_shared<BandPattern>(Band{.left = memory - 1, .right = 0})};
   ASSIGN_OR_RETURN(std::vector<Product> products, LoadQueriesKeysValues(setting, options, scope));
   ASSIGN_OR_RETURN(RelativePositions positions, RelativePositions::Load(setting, options, relative, scope));
-  return std::make_unique<RelativeMemoryAttention>(setting, options, std::move(products),
-                                                   std::move(positions));
+  return std::make_unique<RelativeAttention>(setting, options, std::move(products), std::move(positions));
 }
 
 }  // namespace heed

@@ -220,4 +220,26 @@ int64_t RelativePositions::ScratchBytes(int sources, int64_t attending) const {
   return 2 * Scratch::Piece(biased) + std::max(wide, sources * RelativeBias::ScratchBytes() + attending);
 }
 
+RelativeAttention::RelativeAttention(const AttentionSetting& setting, PatternOptions options,
+                                     std::vector<Product> products, RelativePositions relative)
+    : PatternAttention(setting, std::move(options), std::move(products)), relative_(std::move(relative)) {
+  constant_bytes_ = relative_.bytes();
+}
+
+int64_t RelativeAttention::ScratchBytes() const {
+  return relative_.ScratchBytes(static_cast<int>(pattern(0).sets().size()), PatternAttention::ScratchBytes());
+}
+
+void RelativeAttention::Prepare(const AttentionRows&, const Tile& tile, SoftmaxQueries& queries,
+                                std::vector<KeySource>& sources,
+                                std::vector<std::unique_ptr<ScoreBias>>& biases, Scratch& scratch) const {
+  const Rows q = queries.q;
+  queries.q = relative_.ForKeys(tile.head, q, scratch);
+  const Rows for_positions = relative_.ForPositions(tile.head, q, scratch);
+  for (int set = 0; set < std::ssize(sources); ++set) {
+    biases.push_back(relative_.Bias(tile.head, for_positions, Places(set), scratch));
+    sources[set].bias = biases.back().get();
+  }
+}
+
 }  // namespace heed

@@ -83,6 +83,26 @@ class RelativePositions {
   DType type_;
 };
 
+// Attention of which every score has them.
+class RelativeAttention : public PatternAttention {
+ public:
+  RelativeAttention(const AttentionSetting& setting, PatternOptions options, std::vector<Product> products,
+                    RelativePositions relative);
+  // Three products: with the key, with the position, with the value.
+  double PairCost() const override { return 3 * static_cast<double>(core().head_dim()); }
+  int64_t ScratchBytes() const override;
+  void Prepare(const AttentionRows& rows, const Tile& tile, SoftmaxQueries& queries,
+               std::vector<KeySource>& sources, std::vector<std::unique_ptr<ScoreBias>>& biases,
+               Scratch& scratch) const override;
+
+ protected:
+  // RelativePositions::Bias's, of a set.
+  virtual std::function<int64_t(int64_t)> Places(int) const { return {}; }
+
+ private:
+  RelativePositions relative_;
+};
+
 }  // namespace heed
 
 #endif  // HEED_ENGINE_ATTENTION_RELATIVE_POSITIONS_H_
