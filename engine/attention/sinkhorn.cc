@@ -15,6 +15,10 @@
 // State: keys and values of all tokens, as matrices of blocks, R below its diagonal, sums of keys; for
 //   attending, those of the block at hand and of the one sorted to it. A step computes a new sorted block at
 //   each block's first token.
+// What is no number may reach tokens before it, of those that come together: products of a tile of rows
+// (SoftmaxCore) and of a page of blocks (BlockMatrix) multiply what is not seen by 0, and 0 times no number
+// is none. To leave it out, each row and each sorted block would need a product of its own. It reaches no
+// other sequence.
 //
 // Work of a head: 2 n block to attend, n^2 / block to mix (half in a decoder), times 2 head_dim; iterations
 // (n / block)^2 to balance, in a decoder so for each block. For texts in which each part wants one far away:
