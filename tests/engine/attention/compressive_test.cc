@@ -12,6 +12,7 @@
 #include "gtest/gtest.h"
 #include "tests/engine/attention/layer.h"
 #include "tests/engine/attention/refusals.h"
+#include "tests/engine/attention/relative_score.h"
 
 namespace heed {
 namespace {
@@ -32,7 +33,6 @@ struct Definition {
         memory(layer.options()["memory"]),
         compressed_memory(layer.options()["compressed_memory"]),
         rate(layer.options()["rate"]),
-        clamp(layer.options().value("clamp_length", int64_t{1} << 30)),
         compression(layer.options().value("compression", "conv")) {}
 
   // What stands for the inputs from `first` on.
@@ -100,29 +100,13 @@ struct Definition {
     return list;
   }
 
-  // Column c of Wr R_t.
-  double Relative(int64_t distance, int64_t c) const {
-    const auto t = static_cast<double>(std::min(distance, clamp));
-    double sum = 0;
-    for (int64_t i = 0; i < width / 2; ++i) {
-      const double angle = t * std::pow(10000.0, -2.0 * static_cast<double>(i) / static_cast<double>(width));
-      const float* weights = layer.tensor("r.weight") + c * width;
-      sum += weights[i] * std::sin(angle) + weights[width / 2 + i] * std::cos(angle);
-    }
-    return sum;
-  }
-
   Numbers Row(const Passage& passage, int64_t i, int head) const {
     const std::vector<Seen> list = List(passage, i);
     Numbers scores, result(dim);
     for (size_t j = 0; j < list.size(); ++j) {
-      double score = 0;
-      for (int64_t c = head * dim; c < (head + 1) * dim; ++c) {
-        const double q = passage.product(0).At(i, c);
-        score += (q + layer.tensor("pos_bias_u")[c]) * list[j].key[c] +
-                 (q + layer.tensor("pos_bias_v")[c]) * Relative(static_cast<int64_t>(list.size() - 1 - j), c);
-      }
-      scores.push_back(score / std::sqrt(static_cast<double>(dim)));
+      const auto key = [&](int64_t c) { return list[j].key[c]; };
+      scores.push_back(
+          RelativeScore(layer, passage, i, head, key, static_cast<int64_t>(list.size() - 1 - j)));
     }
     const double largest = *std::ranges::max_element(scores);
     double sum = 0;
@@ -136,7 +120,7 @@ struct Definition {
   }
 
   const Layer& layer;
-  int64_t width, dim, segment, memory, compressed_memory, rate, clamp;
+  int64_t width, dim, segment, memory, compressed_memory, rate;
   std::string compression;
 };
 
@@ -193,18 +177,6 @@ TEST(Compressive, IsTheDefinitionWhereAMemoryHoldsNothing) {
                               R"({"segment": 24, "memory": 0, "compressed_memory": 0, "rate": 4})",
                               R"({"segment": 6, "memory": 0, "compressed_memory": 5, "rate": 1})"})
     ExpectDefinition(Mean(options), 300, {0, 7, 8, 15, 16, 23, 24, 25, 47, 48, 127, 128, 160, 255, 299});
-}
-
-TEST(Compressive, AnyPiecesAreTheWholeBitForBit) {
-  for (const AttentionExample& example : Examples()) {
-    const Layer layer(example, Precision::kF32);
-    const Passage whole = Whole(layer, 1100);
-    for (int64_t rows : {17, 29, 256, 1000}) {
-      Passage pieces(layer, 1100);
-      pieces.ExtendBy(*layer.attention().Start(), 0, 1100, rows);
-      EXPECT_EQ(FirstDifference(whole.out(), pieces.out()), -1) << example.options << " by " << rows;
-    }
-  }
 }
 
 // Few rows of many keys attend part by part.

@@ -95,19 +95,6 @@ TEST(MemoryCompressed, IsTheDefinition) {
   }
 }
 
-TEST(MemoryCompressed, AnyPiecesAreTheWholeBitForBit) {
-  for (const AttentionExample& example : Examples()) {
-    if (!example.causal()) continue;
-    const Layer layer(example, Precision::kF32);
-    const Passage whole = Whole(layer, 1100);
-    for (int64_t rows : {17, 29, 256, 1000}) {
-      Passage pieces(layer, 1100);
-      pieces.ExtendBy(*layer.attention().Start(), 0, 1100, rows);
-      EXPECT_EQ(FirstDifference(whole.out(), pieces.out()), -1) << example.options << " by " << rows;
-    }
-  }
-}
-
 // Many slots attend part by part.
 TEST(MemoryCompressed, StepsOfManySlotsAreTheWhole) {
   const Layer layer(

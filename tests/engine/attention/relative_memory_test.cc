@@ -9,6 +9,7 @@
 #include "gtest/gtest.h"
 #include "tests/engine/attention/layer.h"
 #include "tests/engine/attention/refusals.h"
+#include "tests/engine/attention/relative_score.h"
 
 namespace heed {
 namespace {
@@ -19,34 +20,17 @@ AttentionExample Memory(const std::string& options) {
 
 struct Definition {
   explicit Definition(const Layer& layer)
-      : layer(layer), width(layer.example().width), heads(layer.example().num_heads), dim(width / heads) {
-    memory = layer.options()["memory"];
-    clamp = layer.options().value("clamp_length", memory);
-  }
-
-  // Column c of Wr R_t.
-  double Relative(int64_t distance, int64_t c) const {
-    const double t = static_cast<double>(std::min(distance, clamp));
-    double sum = 0;
-    for (int64_t i = 0; i < width / 2; ++i) {
-      const double angle = t * std::pow(10000.0, -2.0 * static_cast<double>(i) / static_cast<double>(width));
-      const float* weights = layer.tensor("r.weight") + c * width;
-      sum += weights[i] * std::sin(angle) + weights[width / 2 + i] * std::cos(angle);
-    }
-    return sum;
-  }
+      : layer(layer),
+        heads(layer.example().num_heads),
+        dim(layer.example().width / heads),
+        memory(layer.options()["memory"]) {}
 
   std::vector<double> Row(const Passage& passage, int64_t i, int head) const {
     std::vector<double> result(dim);
     double sum = 0;
     for (int64_t j = std::max<int64_t>(0, i - memory + 1); j <= i; ++j) {
-      double score = 0;
-      for (int64_t c = head * dim; c < (head + 1) * dim; ++c) {
-        const double q = passage.product(0).At(i, c);
-        score += (q + layer.tensor("pos_bias_u")[c]) * passage.product(1).At(j, c) +
-                 (q + layer.tensor("pos_bias_v")[c]) * Relative(i - j, c);
-      }
-      const double p = std::exp(score / std::sqrt(static_cast<double>(dim)));
+      const auto key = [&](int64_t c) { return passage.product(1).At(j, c); };
+      const double p = std::exp(RelativeScore(layer, passage, i, head, key, i - j));
       sum += p;
       for (int64_t t = 0; t < dim; ++t) result[t] += p * passage.product(2).At(j, head * dim + t);
     }
@@ -55,9 +39,8 @@ struct Definition {
   }
 
   const Layer& layer;
-  int64_t width;
   int heads;
-  int64_t dim, memory, clamp;
+  int64_t dim, memory;
 };
 
 void ExpectDefinition(const AttentionExample& example, int64_t n, const std::vector<int64_t>& rows) {
