@@ -144,8 +144,10 @@ double NystromAttention::Cost(int64_t rows, int64_t tokens) const {
 
 int64_t NystromAttention::ScratchBytes() const {
   const auto floats = [](int64_t n) { return Scratch::Piece(n * SizeOf(DType::kF32)); };
-  const int64_t rows = floats(kTile * pitch()),
-                read = Scratch::Piece(kTile * core().head_dim() * SizeOf(core().type()));
+  const int64_t rows = floats(kTile * pitch());
+  // Read()'s pages count too, though they are memory of their own.
+  const int64_t read = Scratch::Piece(kTile * core().head_dim() * SizeOf(core().type())) +
+                       KeyValuePages::Bytes(core().type(), core().head_dim(), 0, part());
   const int64_t meet = floats(core().head_dim() * inverse_.columns()) +
                        Scratch::Piece(kTile * static_cast<int64_t>(sizeof(SoftmaxRow)));
   const int64_t solve =

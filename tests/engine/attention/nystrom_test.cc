@@ -220,6 +220,16 @@ TEST(Nystrom, StateGrowsByPartsOfTheRows) {
   EXPECT_EQ(bytes(101 * 1024) - bytes(1024), 100 * (bytes(1025) - bytes(1024)));
 }
 
+// Rows that landmarks read are packed for them, part by part: a task's own.
+TEST(Nystrom, StateAndScratchAreAllThatRowsTake) {
+  const Layer layer(
+      {"nystrom", R"({"num_landmarks": 8})", Place::kEncoder, 256, 1, QueryKeyValue(256, 256, 256)},
+      Precision::kF32);
+  Passage passage(layer, 3000);
+  const int64_t taken = MostWhileAttending(passage, *layer.attention().Start());
+  EXPECT_LE(taken, layer.attention().StateBytes(3000) + layer.attention().ScratchBytes());
+}
+
 // An inverse that is no task's work is done step by step, and no step's rows are.
 TEST(Nystrom, ManyLandmarksAreManySmallTasks) {
   const auto plan = [](const char* options, int64_t n) {
