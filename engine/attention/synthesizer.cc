@@ -9,7 +9,8 @@
 //   mixture            sum of softmax(mix)[t] B_t[i, j]       mix [heads, terms], those of the terms
 //   dot_product        q_i . k_j / sqrt(head_dim)             q, k; only in a mixture
 // Options: form; n_max, the longest sequence; factors [a, c] with a c = n_max, of factorized_dense; rank, of
-// factorized_random; terms of a mixture: different forms, dot_product among them.
+// factorized_random, 65,536 at most, since a task holds as many numbers of each row; terms of a mixture:
+// different forms, dot_product among them.
 // Of the past only the values are remembered, and the keys with dot_product.
 #include <algorithm>
 #include <cmath>
