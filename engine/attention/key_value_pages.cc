@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <utility>
 
 #include "absl/log/check.h"
 #include "engine/base/round.h"
 #include "engine/ops/pack.h"
+#include "engine/ops/rows.h"
 #include "engine/ops/softmax.h"
 
 namespace heed {
@@ -49,56 +51,113 @@ KeyValuePages::KeyValuePages(const KeyValuePages& other)
   if (InPage(end_) != 0) last_shared_ = other.last_shared_ = true;
 }
 
+int64_t KeyValuePages::PageBytes(DType type, int64_t head_dim, int64_t used, bool with_keys, int64_t page) {
+  if (IsLoose(page, used)) {
+    const auto room = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(used)));
+    return (with_keys ? 2 : 1) * room * head_dim * SizeOf(type);
+  }
+  const int64_t keys = with_keys ? page / kSoftmaxPiece * KeyPanelBytes(type, head_dim) : 0;
+  return keys + page * ValueColumns(head_dim) * SizeOf(type);
+}
+
 int64_t KeyValuePages::Bytes(DType type, int64_t head_dim, int64_t begin, int64_t end, bool with_keys,
                              int64_t page) {
-  const int64_t keys = with_keys ? page / kSoftmaxPiece * KeyPanelBytes(type, head_dim) : 0;
-  const int64_t bytes = keys + page * ValueColumns(head_dim) * SizeOf(type);
-  return (Quotient(end, page) - begin / page) * bytes;
+  const int64_t full = PageBytes(type, head_dim, page, with_keys, page), rest = end % page;
+  return (end / page - begin / page) * full +
+         (rest == 0 ? 0 : PageBytes(type, head_dim, rest, with_keys, page));
 }
 
-char* KeyValuePages::KeysOf(const Page& page, int64_t place) const {
-  return page->as<char>() + place / kSoftmaxPiece * key_panel_bytes_;
+int64_t KeyValuePages::PackedBytes(DType type, int64_t head_dim) {
+  return PageBytes(type, head_dim, kSmallPage, true, kSmallPage);
 }
 
-char* KeyValuePages::ValuesOf(const Page& page, int64_t place, int64_t column) const {
+KeyValuePages::Page KeyValuePages::NewPage(int64_t used) const {
+  return std::make_shared<Buffer>(Buffer::Lasting(PageBytes(type_, head_dim_, used, has_keys(), page_)));
+}
+
+char* KeyValuePages::Packed(int64_t position, const void* loose) const {
+  if (position < packed_end()) return PageOf(position)->as<char>();
+  return static_cast<char*>(const_cast<void*>(loose));
+}
+
+char* KeyValuePages::KeysOf(char* page, int64_t place) const {
+  return page + place / kSoftmaxPiece * key_panel_bytes_;
+}
+
+char* KeyValuePages::ValuesOf(char* page, int64_t place, int64_t column) const {
   return KeysOf(page, page_) + (page_ * column + place * PanelWidth(column)) * SizeOf(type_);
 }
 
-const void* KeyValuePages::Keys(int64_t position) const { return KeysOf(PageOf(position), InPage(position)); }
+const void* KeyValuePages::Keys(int64_t position, const void* loose) const {
+  return KeysOf(Packed(position, loose), InPage(position));
+}
 
-const void* KeyValuePages::Values(int64_t position, int64_t column) const {
-  return ValuesOf(PageOf(position), InPage(position), column);
+const void* KeyValuePages::Values(int64_t position, int64_t column, const void* loose) const {
+  return ValuesOf(Packed(position, loose), InPage(position), column);
 }
 
 const void* KeyValuePages::ValuesAhead(int64_t key_position) const {
-  return KeysOf(PageOf(key_position), page_ + InPage(key_position));
+  if (key_position >= packed_end()) return nullptr;
+  return KeysOf(Packed(key_position, nullptr), page_ + InPage(key_position));
 }
 
 const void* KeyValuePages::KeysAhead(int64_t value_position, int64_t column) const {
   const int64_t position = value_position + kKeyBlock;
-  if (position >= end_) return nullptr;
-  const Page& page = PageOf(position);
-  const int64_t place = InPage(position);
-  return KeysOf(page, 0) + (ValuesOf(page, place, column) - ValuesOf(page, 0, 0));
+  if (position >= packed_end()) return nullptr;
+  char* page = Packed(position, nullptr);
+  return KeysOf(page, 0) + (ValuesOf(page, InPage(position), column) - ValuesOf(page, 0, 0));
 }
 
 void KeyValuePages::PrefetchKeys(int64_t position) const {
-  if (position < end_) Prefetch(Keys(position), key_panel_bytes_);
+  if (position < packed_end()) Prefetch(Keys(position), key_panel_bytes_);
 }
 
 void KeyValuePages::PrefetchValues(int64_t position) const {
-  if (position >= end_) return;
+  if (position >= packed_end()) return;
   for (int64_t c = 0; c < value_columns_; c += kValuePanel) {
     Prefetch(Values(position, c), kSoftmaxPiece * PanelWidth(c) * SizeOf(type_));
   }
 }
 
 void KeyValuePages::Grow(int64_t n) {
-  if (n > 0 && last_shared_ && InPage(end_) != 0) pages_.back() = std::make_shared<Buffer>(*pages_.back());
-  last_shared_ = last_shared_ && n == 0;
-  while (begin_ + std::ssize(pages_) * page_ < end_ + n)
-    pages_.push_back(std::make_shared<Buffer>(Buffer::Lasting(page_bytes())));
+  if (n == 0) return;
+  const auto room = [&] { return begin_ + std::ssize(pages_) * page_; };
+  if (InPage(end_) != 0) GrowLast(std::min(page_, end_ + n - (room() - page_)));
+  while (room() < end_ + n) pages_.push_back(NewPage(std::min(page_, end_ + n - room())));
   end_ += n;
+}
+
+void KeyValuePages::GrowLast(int64_t used) {
+  const bool shared = std::exchange(last_shared_, false);
+  const int64_t held = InPage(end_);
+  Page& last = pages_.back();
+  if (static_cast<int64_t>(last->size()) == PageBytes(type_, head_dim_, used, has_keys(), page_)) {
+    if (shared) last = std::make_shared<Buffer>(*last);
+    return;
+  }
+  const Page larger = NewPage(used);
+  const Rows keys = LooseKeys(last, held), values = LooseValues(last, held);
+  if (IsLoose(page_, used)) {
+    std::memcpy(LooseKeys(larger, held).data, keys.data, has_keys() ? held * head_dim_ * SizeOf(type_) : 0);
+    std::memcpy(LooseValues(larger, held).data, values.data, held * head_dim_ * SizeOf(type_));
+  } else {
+    Fill(larger->as<char>(), 0, keys, values);
+  }
+  last = larger;
+}
+
+Rows KeyValuePages::LooseKeys(const Page& page, int64_t count) const {
+  return {type_, page->as<char>(), count, head_dim_, head_dim_};
+}
+
+Rows KeyValuePages::LooseValues(const Page& page, int64_t count) const {
+  char* values = page->as<char>() + (has_keys() ? page->size() / 2 : 0);
+  return {type_, values, count, head_dim_, head_dim_};
+}
+
+void KeyValuePages::PackLoose(void* page) const {
+  const int64_t held = InPage(end_);
+  Fill(static_cast<char*>(page), 0, LooseKeys(pages_.back(), held), LooseValues(pages_.back(), held));
 }
 
 void KeyValuePages::Write(int64_t position, const Rows& keys, const Rows& values) {
@@ -106,7 +165,14 @@ void KeyValuePages::Write(int64_t position, const Rows& keys, const Rows& values
   for (int64_t row = 0, count; row < values.rows; row += count) {
     const int64_t place = InPage(position + row);
     count = std::min(kSoftmaxPiece - place % kSoftmaxPiece, values.rows - row);
-    Fill(PageOf(position + row), place, keys.Slice(row, count), values.Slice(row, count));
+    const Page& page = PageOf(position + row);
+    const Rows k = keys.Slice(row, has_keys() ? count : 0), v = values.Slice(row, count);
+    if (position + row < packed_end()) {
+      Fill(page->as<char>(), place, k, v);
+    } else {
+      if (has_keys()) Convert(k, LooseKeys(page, place + count).Slice(place, count));
+      Convert(v, LooseValues(page, place + count).Slice(place, count));
+    }
   }
 }
 
@@ -115,7 +181,7 @@ void KeyValuePages::Append(const Rows& keys, const Rows& values) {
   Write(end_ - values.rows, keys, values);
 }
 
-void KeyValuePages::Fill(const Page& page, int64_t place, const Rows& keys, const Rows& values) {
+void KeyValuePages::Fill(char* page, int64_t place, const Rows& keys, const Rows& values) const {
   const int64_t column = place % kSoftmaxPiece;
   if (column == 0 && values.rows < kSoftmaxPiece) Clear(page, place);
   if (has_keys()) PackColumns(keys, column, kSoftmaxPiece, KeysOf(page, place));
@@ -125,7 +191,7 @@ void KeyValuePages::Fill(const Page& page, int64_t place, const Rows& keys, cons
   }
 }
 
-void KeyValuePages::Clear(const Page& page, int64_t piece) {
+void KeyValuePages::Clear(char* page, int64_t piece) const {
   std::memset(KeysOf(page, piece), 0, key_panel_bytes_);
   for (int64_t c = 0; c < value_columns_; c += kValuePanel) {
     std::memset(ValuesOf(page, piece, c), 0, kSoftmaxPiece * PanelWidth(c) * SizeOf(type_));
@@ -152,19 +218,25 @@ void KeyValuePages::Archive(StateArchive& archive, int64_t begin, int64_t end) {
     begin_ = end_ = begin;
   }
   for (int64_t first = begin; first < end && archive.status().ok(); first += page_) {
-    if (archive.restoring()) pages_.push_back(std::make_shared<Buffer>(Buffer::Lasting(page_bytes())));
-    ArchivePage(archive, PageOf(first), std::min(page_, end - first));
+    const int64_t used = std::min(page_, end - first);
+    if (archive.restoring()) pages_.push_back(NewPage(used));
+    ArchivePage(archive, PageOf(first), used);
     if (archive.restoring()) end_ = std::min(first + page_, end);
   }
 }
 
-// Whole pieces: what no row has filled is zeros.
+// Loose rows as they are; else whole pieces: what no row has filled is zeros.
 void KeyValuePages::ArchivePage(StateArchive& archive, const Page& page, int64_t used) {
   if (archive.measuring()) return archive.Bytes(*page, page->size());
+  if (IsLoose(page_, used)) {
+    const int64_t bytes = used * head_dim_ * SizeOf(type_);
+    if (has_keys()) archive.Bytes(LooseKeys(page, used).data, bytes);
+    return archive.Bytes(LooseValues(page, used).data, bytes);
+  }
   const int64_t pieces = RoundUp(used, kSoftmaxPiece);
-  archive.Bytes(KeysOf(page, 0), pieces / kSoftmaxPiece * key_panel_bytes_);
+  archive.Bytes(KeysOf(page->as<char>(), 0), pieces / kSoftmaxPiece * key_panel_bytes_);
   for (int64_t c = 0; c < value_columns_; c += kValuePanel) {
-    archive.Bytes(ValuesOf(page, 0, c), pieces * PanelWidth(c) * SizeOf(type_));
+    archive.Bytes(ValuesOf(page->as<char>(), 0, c), pieces * PanelWidth(c) * SizeOf(type_));
   }
 }
 

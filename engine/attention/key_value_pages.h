@@ -5,6 +5,10 @@
 //   K  [page / 32][head_dim][32]           transposed, a panel for each 32 positions
 //   V  [value_columns / 32][page][32]      a panel for each 32 columns; the last may have 16
 // in bf16 with pairs along the sum side by side.
+//
+// Of many short sequences each would hold a page that is nearly empty. So while no more than half of the last
+// page of 32 is filled, its rows are loose: they lie as they came, keys and then values, in room for the next
+// power of two of them. Who reads them has them packed first, in memory of its own.
 #ifndef HEED_ENGINE_ATTENTION_KEY_VALUE_PAGES_H_
 #define HEED_ENGINE_ATTENTION_KEY_VALUE_PAGES_H_
 
@@ -59,21 +63,27 @@ class KeyValuePages {
   // head_dim and zeros up to a multiple of 16, which is what the micro-kernel computes anyway.
   int64_t value_columns() const { return value_columns_; }
 
+  // The rows from here to end() are loose; at most half a small page.
+  int64_t packed_end() const { return IsLoose(page_, InPage(end_)) ? end_ - InPage(end_) : end_; }
+  // Packs them into memory of PackedBytes(), of a reader, who hands it to what follows as `loose`.
+  void PackLoose(void* page) const;
+  static int64_t PackedBytes(DType type, int64_t head_dim);
+
   // The panel of the keys from `position` on, a multiple of kSoftmaxPiece. It has zeros beyond end().
-  const void* Keys(int64_t position) const;
+  const void* Keys(int64_t position, const void* loose = nullptr) const;
   // From the value at `position` on, a multiple of kSoftmaxPiece, the columns from `column` on, a multiple of
   // kValuePanel. Zeros beyond end() to the next multiple of kSoftmaxPiece.
-  const void* Values(int64_t position, int64_t column) const;
+  const void* Values(int64_t position, int64_t column, const void* loose = nullptr) const;
   // The columns of the panel of values that begins at `column`.
   int64_t PanelWidth(int64_t column) const { return std::min(kValuePanel, value_columns_ - column); }
 
   // For who reads the keys of a block, its values, the next block's keys and so on, what lies at the same
   // place of the half to come: of keys, the values of their page; of values, the keys a kKeyBlock on (without
-  // keys, the values), null if not held.
+  // keys, the values), null if not held or loose.
   const void* ValuesAhead(int64_t key_position) const;
   const void* KeysAhead(int64_t value_position, int64_t column) const;
   // Hints that the keys, or the values, of a piece will be read soon: kSoftmaxPiece positions; nothing if not
-  // held.
+  // held or loose.
   void PrefetchKeys(int64_t position) const;
   void PrefetchValues(int64_t position) const;
 
@@ -87,14 +97,26 @@ class KeyValuePages {
 
  private:
   using Page = std::shared_ptr<Buffer>;
-  char* KeysOf(const Page& page, int64_t place) const;
-  char* ValuesOf(const Page& page, int64_t place, int64_t column) const;
+  static bool IsLoose(int64_t page, int64_t used) {
+    return page == kSmallPage && used > 0 && used <= page / 2;
+  }
+  // Of a page that holds so many.
+  static int64_t PageBytes(DType type, int64_t head_dim, int64_t used, bool with_keys, int64_t page);
+  Page NewPage(int64_t used) const;
+  // Where the page of a position lies, packed.
+  char* Packed(int64_t position, const void* loose) const;
+  char* KeysOf(char* page, int64_t place) const;
+  char* ValuesOf(char* page, int64_t place, int64_t column) const;
   const Page& PageOf(int64_t position) const { return pages_[(position - begin_) >> page_bits_]; }
   int64_t InPage(int64_t position) const { return position & (page_ - 1); }
-  // Rows into a page, at `place` of it, within one piece.
-  void Fill(const Page& page, int64_t place, const Rows& keys, const Rows& values);
-  void Clear(const Page& page, int64_t piece);
-  int64_t page_bytes() const { return Bytes(type_, head_dim_, 0, page_, has_keys(), page_); }
+  // The first `count` loose rows of a page.
+  Rows LooseKeys(const Page& page, int64_t count) const;
+  Rows LooseValues(const Page& page, int64_t count) const;
+  // Makes the last page this object's own, with room for so many.
+  void GrowLast(int64_t used);
+  // Rows into a packed page, at `place` of it, within one piece.
+  void Fill(char* page, int64_t place, const Rows& keys, const Rows& values) const;
+  void Clear(char* page, int64_t piece) const;
   void ArchivePage(StateArchive& archive, const Page& page, int64_t used);
 
   DType type_;

@@ -98,6 +98,7 @@ class SoftmaxCore::Call {
   void Clear();
   Range Look(const KeySource& source);
   void AttendKeys(const KeySource& source, Range keys, int64_t part);
+  void Load(const KeySource& source, Range keys);  // its loose rows too, where they are among these keys
   void LoadQueries(const KeySource& source);
   template <typename F>
   void ForBlocks(Range keys, F f);
@@ -117,6 +118,7 @@ class SoftmaxCore::Call {
   int rounded_rows_ = 0;  // what the micro-kernel computes; those beyond the tile's rows are nobody's
   Rows q_;                // turned as loaded_ wants it
   const KeySource* loaded_ = nullptr;
+  void* loose_;           // rows of its pages, packed
   Matrix<float> scores_;  // of one block
   Rows weights_;          // in f32 the scores' own memory
   Matrix<float> result_;
@@ -182,6 +184,7 @@ SoftmaxCore::Call::Call(const SoftmaxCore& core, const SoftmaxQueries& queries, 
   result_ = {scratch.Take<float>(rows * pitch), rows, pitch, pitch};
   merged_ = scratch.Take<float>(rows * core.part_pitch());
   next_ = scratch.Take<float>(rows * core.part_pitch());
+  loose_ = scratch.Take<char>(KeyValuePages::PackedBytes(core.type_, core.head_dim_));
   rows_ = {scratch.Take<SoftmaxRow>(rows), static_cast<size_t>(rows)};
   sights_ = {scratch.Take<Range>(rows), static_cast<size_t>(rows)};
   positions_ = {scratch.Take<int64_t>(rows), static_cast<size_t>(rows)};
@@ -193,7 +196,9 @@ int64_t SoftmaxCore::ScratchBytes() const {
   const int64_t row = pitch_ * (SizeOf(type_) + SizeOf(DType::kF32)) + kScorePitch * SizeOf(DType::kF32) +
                       weights +
                       static_cast<int64_t>(sizeof(SoftmaxRow) + sizeof(Range) + 2 * sizeof(int64_t));
-  return kTile * row + 2 * Scratch::Piece(PartBytes(kTile));  // each of the rows' pieces is whole cache lines
+  return kTile * row +
+         2 * Scratch::Piece(PartBytes(kTile)) +  // each of the rows' pieces is whole cache lines
+         Scratch::Piece(KeyValuePages::PackedBytes(type_, head_dim_));
 }
 
 void SoftmaxCore::Call::Start(int64_t first_row, int rows) {
@@ -231,7 +236,7 @@ void SoftmaxCore::Call::AttendPart(const KeySource& source, int64_t part) {
 void SoftmaxCore::Call::AttendKeys(const KeySource& source, Range keys, int64_t part) {
   keys = {std::max(keys.begin, part * kKeyPart), std::min(keys.end, (part + 1) * kKeyPart)};
   if (keys.begin >= keys.end) return;
-  LoadQueries(source);
+  Load(source, keys);
   ForBlocks(keys, [&](const Block& block) { AttendBlock(source, block); });
 }
 
@@ -307,6 +312,11 @@ void SoftmaxCore::Call::MergeAll(int64_t parts, const float* results) {
   Read(merged_);
 }
 
+void SoftmaxCore::Call::Load(const KeySource& source, Range keys) {
+  if (keys.end > source.pages->packed_end()) source.pages->PackLoose(loose_);
+  LoadQueries(source);
+}
+
 void SoftmaxCore::Call::LoadQueries(const KeySource& source) {
   const bool alike = loaded_ != nullptr && loaded_->last_place == source.last_place &&
                      loaded_->pages->has_keys() == source.pages->has_keys();
@@ -345,14 +355,14 @@ void SoftmaxCore::Call::Score(const KeyValuePages& pages, const Block& block) {
       pages.PrefetchValues(block.base + column);
       pages.PrefetchKeys(block.base + column + kKeyBlock);
     }
-    kernel->Run(q_.data, pages.Keys(block.base + column), scores_.data + column);
+    kernel->Run(q_.data, pages.Keys(block.base + column, loose_), scores_.data + column);
   }
 }
 
 void SoftmaxCore::Call::ScoreByHand(const KeyValuePages& pages, const Block& block) {
   for (int column = block.begin; column < block.end; column += kSoftmaxPiece) {
     const int64_t position = block.base + column;
-    const PanelPiece keys{pages.Keys(position), core_.head_dim_, pages.ValuesAhead(position)};
+    const PanelPiece keys{pages.Keys(position, loose_), core_.head_dim_, pages.ValuesAhead(position)};
     MultiplyFewRows({.a = q_.Slice(0, rounded_rows_),
                      .panel = {&keys, 1},
                      .sums = scores_.data + column,
@@ -400,7 +410,7 @@ void SoftmaxCore::Call::AddPanelByHand(const KeyValuePages& pages, const Block& 
   for (int64_t column = block.begin, next; column < block.end; column = next) {
     next = std::min<int64_t>(RoundDown(column, page) + page, block.end);
     const int64_t position = block.base + column;
-    pieces[count++] = {pages.Values(position, value_column), next - column,
+    pieces[count++] = {pages.Values(position, value_column, loose_), next - column,
                        pages.KeysAhead(position, value_column)};
   }
   MultiplyFewRows({.a = weights_.Slice(0, rounded_rows_).Cols(block.begin, block.end - block.begin),
@@ -413,10 +423,10 @@ void SoftmaxCore::Call::AddPanelByHand(const KeyValuePages& pages, const Block& 
 
 void SoftmaxCore::Call::AddPanel(const KeyValuePages& pages, const Block& block, int64_t value_column) {
   std::array<MicroKernel::Offsets, kKeyBlock / kSoftmaxPiece> offsets;
-  const void* values = pages.Values(block.base + block.begin, value_column);
+  const void* values = pages.Values(block.base + block.begin, value_column, loose_);
   int pieces = 0;
   for (int column = block.begin; column < block.end; column += kSoftmaxPiece) {
-    const void* piece = pages.Values(block.base + column, value_column);
+    const void* piece = pages.Values(block.base + column, value_column, loose_);
     const intptr_t distance = reinterpret_cast<intptr_t>(piece) - reinterpret_cast<intptr_t>(values);
     offsets[pieces++] = {(column - block.begin) * SizeOf(core_.type_), distance};
   }
@@ -443,7 +453,7 @@ void SoftmaxCore::Call::WriteWeights(std::span<const KeySource> sources) {
   for (const KeySource& source : sources) {
     const Range keys = Look(source);
     if (keys.begin >= keys.end) continue;
-    LoadQueries(source);
+    Load(source, keys);
     ForBlocks(keys, [&](const Block& block) { WriteBlock(source, block, shares); });
   }
 }

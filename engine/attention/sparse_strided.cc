@@ -5,9 +5,9 @@
 //   (2 h < heads) sees the local set and the others the strided one; pattern: "both", or "local" or "strided"
 //   alone in all heads (interleaved layers). Decoder only.
 // State: for the strided set all keys and values, for the local one those of stride + 1 tokens. The strided
-// set is read from tracks, one for each residue modulo stride, in pages of 32: they hold less than 31 stride
-// places more than there are tokens. Decoding is exact; a step reads stride + n / stride keys.
-// For what repeats with a period: images row by row, music.
+// set is read from tracks, one for each residue modulo stride, in pages of 32 whose last begins smaller: they
+// have room for at most twice the tokens, and for no more than 15 stride beyond them. Decoding is exact; a
+// step reads stride + n / stride keys. For what repeats with a period: images row by row, music.
 //
 // Merged heads attend in two passes: neighbours share the band that they see, rows of one residue their
 // track. Of the track a row sees what lies before its band.

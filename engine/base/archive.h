@@ -24,7 +24,7 @@ struct StateOrigin {
 class StateArchive {
  public:
   // Of all that is archived anywhere: goes up whenever any of it changes.
-  static constexpr int64_t kFormat = 1;
+  static constexpr int64_t kFormat = 2;
 
   static StateArchive Measuring();                        // counts bytes of memory held
   static StateArchive Saving(std::string* out);           // appends
