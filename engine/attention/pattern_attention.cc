@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "absl/log/check.h"
-#include "engine/attention/gathered.h"
 #include "engine/base/round.h"
 #include "engine/base/status.h"
 
@@ -245,12 +244,8 @@ double PatternAttention::Cost(int64_t rows, int64_t tokens) const {
 int64_t PatternAttention::ScratchBytes() const {
   const int64_t turned = kPage * options_.head_dim * SizeOf(core_.type()),
                 positions = kPage * static_cast<int64_t>(sizeof(int64_t));
-  // Of a later pass the results of a tile, their log-sum-exps, and a row.
-  const int64_t rows = std::max<int64_t>(SoftmaxCore::kTile, group()), number = SizeOf(DType::kF32);
-  const int64_t merged = Scratch::Piece(rows * options_.head_dim * number) + Scratch::Piece(rows * number) +
-                         Scratch::Piece(options_.head_dim * number);
   return std::max(Scratch::Piece(turned) + Scratch::Piece(positions),
-                  BetweenRuns::ScratchBytes() + (passes_ > 1 ? merged : 0) + core_.ScratchBytes());
+                  BetweenRuns::ScratchBytes() + core_.ScratchBytes());
 }
 
 absl::StatusOr<std::vector<Product>> LoadQueriesKeysValues(const AttentionSetting& setting,
@@ -640,6 +635,11 @@ void PatternRun::Attend(const AttentionRows& rows, const Tile& tile, std::vector
   queries.first = rows.first + tile.row;
   queries.step = tile.step;
   queries.rotary = o.rotary ? &*o.rotary : nullptr;
+  if (passes_.size() > 1) {
+    queries.lse = lse_.as<float>() + (tile.head * rows.count + tile.row) * group;
+    queries.lse_step = tile.step;
+    queries.merges = tile.pass > 0;
+  }
   if (rows.weights != nullptr) AskForWeights(rows, tile, queries, sources);
   std::vector<std::unique_ptr<ScoreBias>> biases;
   Tile prepared = tile;
@@ -651,34 +651,8 @@ void PatternRun::Attend(const AttentionRows& rows, const Tile& tile, std::vector
     core.AttendPart(queries, sources, part, results + part * part_bytes_, scratch);
   } else if (stage == Stage::kMerge) {
     core.MergeParts(queries, parts_, results, scratch);
-  } else if (passes_.size() > 1) {
-    AttendPass(rows, tile, queries, sources, scratch);
   } else {
     core.Attend(queries, sources, scratch);
-  }
-}
-
-// What the passes before have found stands in `out`, and what this one finds is merged with it.
-void PatternRun::AttendPass(const AttentionRows& rows, const Tile& tile, SoftmaxQueries& queries,
-                            const std::vector<KeySource>& sources, Scratch& scratch) {
-  const int heads = queries.heads;
-  const int64_t dim = options().head_dim, count = tile.count * heads;
-  const Rows out = queries.out;
-  if (tile.pass > 0)
-    queries.out = {DType::kF32, scratch.Take<float>(count * dim), out.rows, out.cols, out.cols};
-  queries.lse = scratch.Take<float>(count);
-  attention_->core().Attend(queries, sources, scratch);
-  float* lse = lse_.as<float>() + tile.head * rows.count * heads;
-  const Rows sum{DType::kF32, scratch.Take<float>(dim), 1, dim, dim};
-  for (int64_t i = 0; i < count; ++i) {
-    const int64_t row = i / heads, head = i % heads;
-    float& of_row = lse[(tile.row + row * tile.step) * heads + head];
-    if (tile.pass == 0) of_row = queries.lse[i];
-    if (tile.pass == 0 || std::isinf(queries.lse[i])) continue;
-    const Rows result = out.Slice(row, 1).Cols(head * dim, dim);
-    Convert(result, sum);
-    MergedRows{sum, &of_row}.Merge(0, queries.out.As<float>().row(row) + head * dim, queries.lse[i]);
-    Convert(sum, result);
   }
 }
 

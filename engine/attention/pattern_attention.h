@@ -296,8 +296,6 @@ class PatternRun : public AttentionRun {
                      std::vector<KeySource>& sources) const;
   void Attend(const AttentionRows& rows, const Tile& tile, std::vector<KeySource> sources, Stage stage,
               int64_t part, Scratch& scratch);
-  void AttendPass(const AttentionRows& rows, const Tile& tile, SoftmaxQueries& queries,
-                  const std::vector<KeySource>& sources, Scratch& scratch);
   void Forget(int head, int64_t rows);
 
   const PatternAttention* attention_;

@@ -435,11 +435,20 @@ void SoftmaxCore::Call::AddPanel(const KeyValuePages& pages, const Block& block,
 }
 
 void SoftmaxCore::Call::Finish() {
+  const DType type = queries_.out.dtype;
+  const int64_t dim = core_.head_dim_;
   for (size_t r = 0; r < rows_.size(); ++r) {
-    const int64_t row = first_row_ + static_cast<int64_t>(r);
-    void* out = queries_.out.at(row / queries_.heads, HeadOf(r) * core_.head_dim_);
-    SoftmaxFinish(rows_[r], result_.row(r), core_.head_dim_, queries_.out.dtype, out);
-    if (queries_.lse != nullptr) queries_.lse[row] = LogSumExp(rows_[r]);
+    const int64_t row = (first_row_ + static_cast<int64_t>(r)) / queries_.heads;
+    const int head = HeadOf(static_cast<int>(r));
+    void* out = queries_.out.at(row, head * dim);
+    float* lse =
+        queries_.lse == nullptr ? nullptr : queries_.lse + row * queries_.lse_step * queries_.heads + head;
+    if (queries_.merges) {
+      SoftmaxMerge(rows_[r], result_.row(r), dim, type, out, *lse);
+      continue;
+    }
+    SoftmaxFinish(rows_[r], result_.row(r), dim, type, out);
+    if (lse != nullptr) *lse = LogSumExp(rows_[r]);
   }
 }
 

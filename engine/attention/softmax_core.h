@@ -77,7 +77,11 @@ struct SoftmaxQueries {
   int64_t first = 0;               // position of the first row
   int64_t step = 1;                // from a row's position to the next one's
   const Rotary* rotary = nullptr;  // turns q; keys are turned already
-  float* lse = nullptr;            // [positions * heads] log(sum(exp(scores))), if wanted
+  // [position, heads] log(sum(exp(scores))), if wanted; its rows lie so many apart.
+  float* lse = nullptr;
+  int64_t lse_step = 1;
+  // Results are merged with those of other keys, which `out` and `lse` have.
+  bool merges = false;
   // If wanted, where a row's weights of all keys go, 0 for what it does not see: Attend() then computes the
   // scores a second time, when their maxima and sums are known.
   std::function<std::span<float>(int64_t row, int head)> weights{};

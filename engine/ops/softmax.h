@@ -56,6 +56,9 @@ float SumWeights(const Rows& weights, int64_t row, int begin, int end);
 //   lse = log(exp(a) + exp(b)),  out = exp(a - lse) out_a + exp(b - lse) out_b
 float LogSumExp(const SoftmaxRow& row);
 
+// SoftmaxFinish where `out` and `lse` are what other keys gave: merged with it.
+void SoftmaxMerge(const SoftmaxRow& row, const float* result, int64_t n, DType type, void* out, float& lse);
+
 }  // namespace heed
 
 #endif  // HEED_ENGINE_OPS_SOFTMAX_H_
