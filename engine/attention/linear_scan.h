@@ -4,9 +4,11 @@
 //
 // Causal, a block of rows attends to what came before it through the memory, and to itself by masked weights:
 //   out = (phi(Q) memory + cut(phi(Q) phi(K)') V) / (phi(Q) norm + sums of the cut + eps)
-// and then goes into the memory as a whole: four products by the micro-kernel. Blocks end at multiples of
-// kGrid, whatever arrived when, so a row's result is the same bits however its chunks came. A single row
-// within a block (a decode step) is a rank-1 update, the same within rounding.
+// Three parts, so that blocks may be worked on at the same time: each adds up its own keys, phi(K)' V; the
+// memory takes these sums in, one block after another, and leaves each what was before it; each block
+// attends. Products are the micro-kernel's. Blocks end at multiples of kGrid, whatever arrived when, so a
+// row's result is the same bits however its chunks came. A single row within a block (a decode step) is a
+// rank-1 update, the same within rounding.
 //
 // Features and values are f32 or bf16, memory and norm f32.
 //
@@ -20,37 +22,17 @@
 #include <cstdint>
 #include <functional>
 
-#include "engine/base/archive.h"
+#include "engine/attention/scan_memory.h"
 #include "engine/base/memory.h"
 #include "engine/tensor/tensor.h"
 
 namespace heed {
 
-// All that one head of one sequence remembers, the same size at any length. Copies are independent.
-class ScanMemory {
- public:
-  // `scaled`: with a peak.
-  ScanMemory(int64_t features, int64_t head_dim, bool scaled);
-
-  Matrix<float> sums();  // [features, head_dim and zeros up to a multiple of 16]
-  Matrix<const float> sums() const;
-  float* norm();  // [features]
-  const float* norm() const;
-  // The largest exponent of a key so far.
-  float peak() const { return scaled_ ? norm()[features_] : 0; }
-  void Raise(float peak);  // if it is larger
-  int64_t tokens() const { return tokens_; }
-  void Take(int64_t rows) { tokens_ += rows; }
-
-  // The numbers; how many rows they stem from is the caller's to keep.
-  void Archive(StateArchive& archive, int64_t tokens);
-  static int64_t Bytes(int64_t features, int64_t head_dim, bool scaled);
-
- private:
-  int64_t features_, columns_;
-  bool scaled_;
-  int64_t tokens_ = 0;
-  Buffer data_;
+// What a block of at most kGrid rows hands on, a view.
+struct ScanBlock {
+  ScanSums sums;               // of its keys; from Take() on, the memory before the block
+  void* keys = nullptr;        // their features, as a product with queries reads them
+  float* exponents = nullptr;  // [kGrid], scaled only
 };
 
 // Const and thread-safe but for the memory and scratch given.
@@ -78,19 +60,28 @@ class LinearScan {
   // Attends to all that is remembered. Rows may be cut at multiples of kGrid.
   void Attend(const Rows& q, const ScanMemory& memory, const Rows& out, Scratch& scratch) const;
 
-  ScanMemory NewMemory() const { return {options_.features, options_.head_dim, options_.scaled}; }
-  int64_t MemoryBytes() const {
-    return ScanMemory::Bytes(options_.features, options_.head_dim, options_.scaled);
-  }
+  // Extend() of more than one row is, block after block: Sum, the memory's Take, AttendBlock.
+  void Sum(const Rows& k, const Rows& v, const ScanBlock& block, Scratch& scratch) const;
+  void AttendBlock(const Rows& q, const Rows& v, const ScanBlock& block, const Rows& out,
+                   Scratch& scratch) const;
+  ScanBlock BlockAt(void* memory) const;  // aligned, BlockBytes()
+  int64_t BlockBytes() const;
+
+  ScanShape shape() const { return {options_.features, options_.head_dim, options_.scaled}; }
+  ScanMemory NewMemory() const { return ScanMemory(shape()); }
   const Options& options() const { return options_; }
   // Multiply-adds for one row of one head: that is taken in, or attends to all that is remembered; or
   // Extend().
   double RowCost(bool causal) const;
-  int64_t ScratchBytes() const;  // that any of the three above takes at most
+  int64_t ScratchBytes() const;  // that any of these takes at most
 
  private:
-  class Block;
+  class Queries;
+  int64_t KeyBytes() const;  // of a block
+  int64_t FeaturePitch() const;
   void Map(const Rows& x, const Rows& features, float* exponents, Scratch& scratch) const;
+  const void* PackValues(const Rows& v, Scratch& scratch) const;
+  Rows TurnKeys(void* keys, Scratch& scratch) const;
   void Step(const Rows& q, const Rows& k, const Rows& v, ScanMemory& memory, const Rows& out,
             Scratch& scratch) const;
 

@@ -127,7 +127,7 @@ ScanAttention::ScanAttention(const AttentionSetting& setting, LinearScan scan, s
 std::unique_ptr<AttentionRun> ScanAttention::Start() const { return std::make_unique<Run>(*this); }
 
 int64_t ScanAttention::StateBytes(int64_t) const {
-  return static_cast<int64_t>(sizeof(int64_t)) + heads_ * scan_.MemoryBytes();
+  return static_cast<int64_t>(sizeof(int64_t)) + heads_ * scan_.shape().bytes();
 }
 
 // Of an encoder's row both that it is taken in and that it attends.

@@ -104,6 +104,19 @@ TEST(Performer, StaysInTheNumbersRange) {
   }
 }
 
+// All of such a row's features are below e^-100.
+TEST(Performer, ARowFarFromAllFeaturesIsANumber) {
+  const Layer layer(Example(R"({"kernel": "softmax", "num_features": 24})"), Precision::kF32);
+  Passage passage(layer, 130);
+  for (int64_t c = 0; c < 32; ++c) {
+    for (int p : {0, 1}) passage.product(p).Set(5, c, 60 * passage.product(p).At(5, c));
+  }
+  passage.Extend(*layer.attention().Start(), 0, 130);
+  for (int64_t i : {0, 4, 5, 6, 129}) {
+    for (int64_t c = 0; c < 32; ++c) EXPECT_TRUE(std::isfinite(passage.out().At(i, c))) << "row " << i;
+  }
+}
+
 TEST(Performer, RefusesWhatCannotBe) {
   const Layer layer(Example(R"({"kernel": "relu", "num_features": 24})"), Precision::kF32);
   const auto weights = Weights::Of({});
