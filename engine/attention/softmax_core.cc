@@ -82,6 +82,11 @@ class SoftmaxCore::Call {
   void WriteWeights(std::span<const KeySource> sources);  // after Finish()
 
  private:
+  // Whose a row of the tile is: among the queries.
+  struct Asking {
+    int64_t row;
+    int head;
+  };
   // Some keys of one block.
   struct Block {
     int64_t base;    // position of the block's first key: column 0 of the scores
@@ -91,10 +96,7 @@ class SoftmaxCore::Call {
   bool ByHand() const {
     return rounded_rows_ <= kWaitingRows && CanMultiplyFewRows(q_.Slice(0, rounded_rows_));
   }
-  int HeadOf(int row) const { return static_cast<int>((first_row_ + row) % queries_.heads); }
-  std::span<float> WeightsOf(size_t row) const {
-    return queries_.weights((first_row_ + static_cast<int64_t>(row)) / queries_.heads, HeadOf(row));
-  }
+  std::span<float> WeightsOf(size_t r) const { return queries_.weights(asking_[r].row, asking_[r].head); }
   void Clear();
   Range Look(const KeySource& source);
   void AttendKeys(const KeySource& source, Range keys, int64_t part);
@@ -125,6 +127,7 @@ class SoftmaxCore::Call {
   float *merged_, *next_;         // parts, where there are several
   std::span<SoftmaxRow> rows_;    // the tile's
   std::span<Range> sights_;       // of the rows, in the source at hand
+  std::span<Asking> asking_;      // the rows
   std::span<int64_t> positions_;  // of the rows
   std::span<int64_t> places_;     // of the rows, as rotation sees them
 };
@@ -187,6 +190,7 @@ SoftmaxCore::Call::Call(const SoftmaxCore& core, const SoftmaxQueries& queries, 
   loose_ = scratch.Take<char>(KeyValuePages::PackedBytes(core.type_, core.head_dim_));
   rows_ = {scratch.Take<SoftmaxRow>(rows), static_cast<size_t>(rows)};
   sights_ = {scratch.Take<Range>(rows), static_cast<size_t>(rows)};
+  asking_ = {scratch.Take<Asking>(rows), static_cast<size_t>(rows)};
   positions_ = {scratch.Take<int64_t>(rows), static_cast<size_t>(rows)};
   places_ = {scratch.Take<int64_t>(rows), static_cast<size_t>(rows)};
 }
@@ -195,7 +199,7 @@ int64_t SoftmaxCore::ScratchBytes() const {
   const int64_t weights = type_ == DType::kBf16 ? kWeightPitch * SizeOf(type_) : 0;
   const int64_t row = pitch_ * (SizeOf(type_) + SizeOf(DType::kF32)) + kScorePitch * SizeOf(DType::kF32) +
                       weights +
-                      static_cast<int64_t>(sizeof(SoftmaxRow) + sizeof(Range) + 2 * sizeof(int64_t));
+                      static_cast<int64_t>(sizeof(SoftmaxRow) + sizeof(Range) + 4 * sizeof(int64_t));
   return kTile * row +
          2 * Scratch::Piece(PartBytes(kTile)) +  // each of the rows' pieces is whole cache lines
          Scratch::Piece(KeyValuePages::PackedBytes(type_, head_dim_));
@@ -206,8 +210,12 @@ void SoftmaxCore::Call::Start(int64_t first_row, int rows) {
   rounded_rows_ = RoundRows(rows);
   rows_ = {rows_.data(), static_cast<size_t>(rows)};
   loaded_ = nullptr;
-  for (int r = 0; r < rows; ++r)
-    positions_[r] = queries_.first + (first_row + r) / queries_.heads * queries_.step;
+  Asking next{first_row / queries_.heads, static_cast<int>(first_row % queries_.heads)};
+  for (int r = 0; r < rows; ++r) {
+    asking_[r] = next;
+    positions_[r] = queries_.first + next.row * queries_.step;
+    if (++next.head == queries_.heads) next = {next.row + 1, 0};
+  }
   Clear();
 }
 
@@ -326,8 +334,7 @@ void SoftmaxCore::Call::LoadQueries(const KeySource& source) {
   for (size_t r = 0; r < rows_.size(); ++r) {
     places_[r] = std::min(positions_[r], source.last_place);
     if (!source.pages->has_keys()) continue;
-    const int64_t row = (first_row_ + static_cast<int64_t>(r)) / queries_.heads;
-    std::memcpy(q_.at(r), queries_.q.at(row, HeadOf(r) * core_.head_dim_), bytes);
+    std::memcpy(q_.at(r), queries_.q.at(asking_[r].row, asking_[r].head * core_.head_dim_), bytes);
   }
   if (queries_.rotary != nullptr)
     queries_.rotary->Apply(q_.Slice(0, rows_.size()), 1, places_.first(rows_.size()));
@@ -438,8 +445,7 @@ void SoftmaxCore::Call::Finish() {
   const DType type = queries_.out.dtype;
   const int64_t dim = core_.head_dim_;
   for (size_t r = 0; r < rows_.size(); ++r) {
-    const int64_t row = (first_row_ + static_cast<int64_t>(r)) / queries_.heads;
-    const int head = HeadOf(static_cast<int>(r));
+    const auto [row, head] = asking_[r];
     void* out = queries_.out.at(row, head * dim);
     float* lse =
         queries_.lse == nullptr ? nullptr : queries_.lse + row * queries_.lse_step * queries_.heads + head;

@@ -254,15 +254,15 @@ float LogSumExp(const SoftmaxRow& row) { return (row.max + std::log2(row.sum)) /
 
 void SoftmaxMerge(const SoftmaxRow& row, const float* result, int64_t n, DType type, void* out, float& lse) {
   if (row.sum == 0) return;
-  const float own = LogSumExp(row);
   if (lse == -std::numeric_limits<float>::infinity()) {
-    lse = own;
+    lse = LogSumExp(row);
     return SoftmaxFinish(row, result, n, type, out);
   }
-  const float most = std::max(lse, own);
-  const float kept = std::exp(lse - most), added = std::exp(own - most), total = kept + added;
-  HWY_DYNAMIC_DISPATCH(MixResults)(kept / total, added / total / row.sum, result, n, type, out);
-  lse = most + std::log(total);
+  const float other = lse * kLog2E, most = std::max(other, row.max);
+  const float kept = std::exp2(other - most), added = std::exp2(row.max - most);
+  const float total = kept + added * row.sum;
+  HWY_DYNAMIC_DISPATCH(MixResults)(kept / total, added / total, result, n, type, out);
+  lse = (most + std::log2(total)) / kLog2E;
 }
 
 }  // namespace heed

@@ -408,6 +408,43 @@ TEST(KeyValuePages, ArriveInAnyPiecesAndAreTheSame) {
   }
 }
 
+// Every other row, of two heads. Some see nothing of the first keys, some nothing of the second.
+TEST(SoftmaxCore, MergesWithWhatOtherKeysGave) {
+  for (DType type : Types()) {
+    const World world(type, 400, 40, 2);
+    const Range first{0, 100}, second{100, 300};
+    const auto among = [](Range keys) {
+      return [keys](int64_t i) { return Range{std::max(keys.begin, i - 150), std::min(keys.end, i + 1)}; };
+    };
+    OwnedRows out(type, 400, 80);
+    std::vector<float> lse(400 * 2);
+    Scratch scratch;
+    SoftmaxQueries queries;
+    const auto odd = [](const Rows& all) {
+      return Rows{all.dtype, all.at(1), 200, all.cols, 2 * all.stride};
+    };
+    queries.q = odd(world.q.rows());
+    queries.out = odd(out.rows());
+    queries.heads = 2;
+    queries.first = 1;
+    queries.step = queries.lse_step = 2;
+    queries.lse = lse.data() + 2;
+    for (const Range& keys : {first, second}) {
+      const KeySource source{.pages = &world.pages, .sees = among(keys)};
+      world.core.Attend(queries, {&source, 1}, scratch);
+      queries.merges = true;
+    }
+    for (int64_t row : {1, 99, 101, 199, 251, 299, 301, 399}) {
+      for (int head : {0, 1}) {
+        const auto dense = world.Dense(row, head, row - 150, std::min<int64_t>(row, 299));
+        EXPECT_NEAR(lse[2 * row + head], dense[40], type == DType::kF32 ? 1e-5 : 1e-2) << row;
+        for (int64_t c = 0; c < 40; ++c)
+          ASSERT_NEAR(out.At(row, head * 40 + c), dense[c], Tolerance(type)) << row << " " << c;
+      }
+    }
+  }
+}
+
 // By many rows and by few.
 TEST(KeyValuePages, SmallOnesAreReadAsLargeOnes) {
   for (DType type : Types()) {
