@@ -177,6 +177,16 @@ std::unique_ptr<Weights> Weights::Of(std::map<std::string, Tensor> tensors) {
   return weights;
 }
 
+std::unique_ptr<Weights> Weights::MadeBy(WeightMaker maker) {
+  std::unique_ptr<Weights> weights(new Weights);
+  weights->maker_ = std::move(maker);
+  return weights;
+}
+
+void Weights::Want(const WantedTensor& wanted) const {
+  if (maker_.make && !tensors_.contains(wanted.name)) tensors_[wanted.name] = maker_.make(wanted);
+}
+
 absl::Status Weights::AddFile(const std::string& folder, const std::string& file, const WeightMap* index) {
   ASSIGN_OR_RETURN(InputFile opened, InputFile::Open(folder, file));
   const InputFile& input = files_.emplace_back(std::move(opened));
@@ -247,29 +257,30 @@ WeightScope WeightScope::operator/(std::string_view name) const {
 
 std::string WeightScope::Path(std::string_view name) const { return Cat(prefix_, name); }
 
-bool WeightScope::Has(std::string_view name) const { return weights_->tensors().contains(Path(name)); }
+bool WeightScope::Has(std::string_view name) const { return weights_->Has(Path(name)); }
 
 absl::StatusOr<Tensor> WeightScope::Get(std::string_view name, const std::vector<int64_t>& shape) const {
-  return Read(name, shape, false);
+  return Read({Path(name), shape, std::nullopt});
 }
 
-absl::StatusOr<Tensor> WeightScope::Read(std::string_view name, const std::vector<int64_t>& shape,
-                                         bool integers) const {
-  const std::string path = Path(name);
-  auto found = weights_->tensors().find(path);
+absl::StatusOr<Tensor> WeightScope::Read(const WantedTensor& wanted) const {
+  weights_->Want(wanted);
+  auto found = weights_->tensors().find(wanted.name);
   if (found == weights_->tensors().end()) {
-    return absl::NotFoundError(Cat("tensor \"", path, "\" of shape ", WantedText(shape), " is missing"));
+    return absl::NotFoundError(
+        Cat("tensor \"", wanted.name, "\" of shape ", WantedText(wanted.shape), " is missing"));
   }
-  used_->insert(path);
+  used_->insert(wanted.name);
   const Tensor& tensor = found->second;
-  if (integers ? tensor.dtype != DType::kI64 : !IsFloat(tensor.dtype)) {
-    return Invalid("tensor \"", path, "\" is ", Name(tensor.dtype), ", not ",
-                   integers ? Name(DType::kI64) : "of a float type");
+  if (wanted.integers ? tensor.dtype != DType::kI64 : !IsFloat(tensor.dtype)) {
+    return Invalid("tensor \"", wanted.name, "\" is ", Name(tensor.dtype), ", not ",
+                   wanted.integers ? Name(DType::kI64) : "of a float type");
   }
-  if (!Fits(tensor.shape, shape)) {
-    return Invalid("tensor \"", path, "\" has shape ", ShapeText(tensor.shape), ", not ", WantedText(shape));
+  if (!Fits(tensor.shape, wanted.shape)) {
+    return Invalid("tensor \"", wanted.name, "\" has shape ", ShapeText(tensor.shape), ", not ",
+                   WantedText(wanted.shape));
   }
-  return weights_->Read(path);
+  return weights_->Read(wanted.name);
 }
 
 absl::StatusOr<Tensor> WeightScope::Optional(std::string_view name, const std::vector<int64_t>& shape) const {
@@ -286,7 +297,7 @@ absl::StatusOr<std::vector<float>> WeightScope::Floats(std::string_view name,
 absl::StatusOr<std::vector<int64_t>> WeightScope::Integers(std::string_view name,
                                                            const std::vector<int64_t>& shape, int64_t min,
                                                            int64_t max) const {
-  ASSIGN_OR_RETURN(const Tensor tensor, Read(name, shape, true));
+  ASSIGN_OR_RETURN(const Tensor tensor, Read({Path(name), shape, {{min, max}}}));
   const int64_t* data = static_cast<const int64_t*>(tensor.data);
   for (int64_t i = 0; i < tensor.size(); ++i) {
     if (data[i] >= min && data[i] <= max) continue;

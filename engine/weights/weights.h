@@ -2,10 +2,12 @@
 #ifndef HEED_ENGINE_WEIGHTS_WEIGHTS_H_
 #define HEED_ENGINE_WEIGHTS_WEIGHTS_H_
 
+#include <functional>
 #include <future>
 #include <list>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <stop_token>
 #include <string>
@@ -23,6 +25,22 @@ namespace heed {
 // model.safetensors.index.json names.
 absl::StatusOr<std::vector<std::string>> WeightFiles(const std::string& folder);
 
+// A tensor as it is asked for.
+struct WantedTensor {
+  struct Range {
+    int64_t min, max;
+  };
+  std::string name;
+  std::vector<int64_t> shape;     // -1 fits any size
+  std::optional<Range> integers;  // that they must lie in; none: floats
+};
+
+// Makes tensors when they are asked for: of models that lie in no file.
+struct WeightMaker {
+  std::function<bool(const std::string& name)> has;  // of those that a model may do without
+  std::function<Tensor(const WantedTensor&)> make;
+};
+
 // A model's tensors by name. Their numbers are read when they are asked for, one tensor at a time, and live
 // as long as somebody holds it: what is packed otherwise and dropped needs no memory but its own. Nothing
 // depends on the files once this has ended. Thread-safe once loaded.
@@ -36,10 +54,18 @@ class Weights {
   static absl::StatusOr<std::unique_ptr<Weights>> LoadFile(const std::string& path);
   // For tests: tensors whose data somebody else keeps.
   static std::unique_ptr<Weights> Of(std::map<std::string, Tensor> tensors);
+  // For tests: each tensor is made when it is first asked for, and is among tensors() from then on. For one
+  // thread.
+  static std::unique_ptr<Weights> MadeBy(WeightMaker maker);
   ~Weights() { stop_.request_stop(); }  // digests that nobody has waited for are given up
   Weights(const Weights&) = delete;
   Weights& operator=(const Weights&) = delete;
 
+  bool Has(const std::string& name) const {
+    return tensors_.contains(name) || (maker_.has && maker_.has(name));
+  }
+  // Makes the tensor, if tensors are made here.
+  void Want(const WantedTensor& wanted) const;
   // Their types and shapes.
   const std::map<std::string, Tensor>& tensors() const { return tensors_; }
   // One of them with its numbers. An error names file and tensor: the file has become shorter, say.
@@ -64,8 +90,9 @@ class Weights {
   absl::Status AddFile(const std::string& folder, const std::string& file,
                        const std::map<std::string, std::string>* index);
   void BeginDigests();
-  std::map<std::string, Tensor> tensors_;
-  std::map<std::string, Place> places_;  // of those that lie in files
+  WeightMaker maker_;
+  mutable std::map<std::string, Tensor> tensors_;  // more with each that is made
+  std::map<std::string, Place> places_;            // of those that lie in files
   std::list<InputFile> files_;
   std::shared_ptr<Spares> spares_;
   std::stop_source stop_;
@@ -97,7 +124,7 @@ class WeightScope {
   std::string Path(std::string_view name) const;
 
  private:
-  absl::StatusOr<Tensor> Read(std::string_view name, const std::vector<int64_t>& shape, bool integers) const;
+  absl::StatusOr<Tensor> Read(const WantedTensor& wanted) const;
   const Weights* weights_;
   std::shared_ptr<std::set<std::string>> used_;
   std::string prefix_;

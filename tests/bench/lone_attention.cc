@@ -7,16 +7,14 @@
 #include <vector>
 
 #include "absl/log/check.h"
-#include "tests/testing/random_model.h"
+#include "tests/testing/random_weights.h"
 
 namespace heed {
 namespace {
 
 // With random weights.
-AttentionSublayer Load(StackShape shape, const Json& attention, Precision precision) {
-  shape.layers = 1;
-  const RandomWeights random = MakeRandomWeights(Stack(shape, attention));
-  const auto weights = Weights::Of(random.tensors);
+AttentionSublayer Load(const StackShape& shape, const Json& attention, Precision precision) {
+  const auto weights = NewRandomWeights([](const std::string& name) { return name.ends_with(".bias"); });
   const AttentionSetting setting{.width = shape.width,
                                  .num_heads = shape.heads,
                                  .causal = shape.causal,

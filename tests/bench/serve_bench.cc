@@ -120,11 +120,11 @@ Json HundredMegabytes() {
 void WriteFolder(const std::filesystem::path& folder, const Json& config) {
   std::filesystem::create_directories(folder);
   std::ofstream(folder / "config.json") << config.dump();
-  RandomWeights weights = MakeRandomWeights(config);
   std::vector<TensorToWrite> tensors;
-  for (const auto& [name, tensor] : weights.tensors) {
-    tensors.push_back({name, tensor.dtype, tensor.shape,
-                       std::string(static_cast<const char*>(tensor.data), tensor.size() * sizeof(float))});
+  for (const auto& [name, tensor] : RandomTensorsOf(config)) {
+    tensors.push_back(
+        {name, tensor.dtype, tensor.shape,
+         std::string(static_cast<const char*>(tensor.data), tensor.size() * SizeOf(tensor.dtype))});
   }
   std::ofstream(folder / "model.safetensors", std::ios::binary) << SafetensorsOf(tensors);
 }

@@ -26,7 +26,6 @@ Service::Service(const std::map<std::string, Json>& configs, Precision precision
   CHECK(whole.ok()) << whole.status();
   auto server = Server::Listen(*whole, [&](const ModelSpec& spec) -> absl::StatusOr<LoadedModel> {
     RandomModel random = MakeRandomModel(configs.at(spec.name), precision);
-    weights_[spec.name] = std::move(random.weights);
     models_[spec.name] = random.model.get();
     return LoadedModel{.model = std::move(random.model)};
   });

@@ -31,7 +31,6 @@ class Service {
   Seconds Classify(const std::string& name, int64_t tokens) const;
 
  private:
-  std::map<std::string, RandomWeights> weights_;
   std::map<std::string, const Model*> models_;  // the server's
   std::unique_ptr<Server> server_;
   std::unique_ptr<Client> client_;

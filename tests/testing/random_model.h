@@ -1,33 +1,28 @@
-// Native models with seeded random weights, for tests and benchmarks: every shape that a configuration asks
-// for, no file.
+// Native models with seeded random weights, for tests and benchmarks: every tensor that a configuration's
+// model asks for, no file.
 #ifndef HEED_TESTS_TESTING_RANDOM_MODEL_H_
 #define HEED_TESTS_TESTING_RANDOM_MODEL_H_
 
-#include <list>
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "engine/base/json.h"
-#include "engine/base/memory.h"
 #include "engine/models/model.h"
+#include "engine/weights/weights.h"
 
 namespace heed {
 
-// Named tensors with their memory.
-struct RandomWeights {
-  std::list<Buffer> memory;
-  std::map<std::string, Tensor> tensors;
-};
+// What a native configuration's model asks for: attention and feed-forwards of any listed type. The key
+// `attention_bias` says whether products have biases; embeddings are tied; the tensors of global tokens are
+// there if the configuration speaks of such tokens.
+std::unique_ptr<Weights> RandomWeightsFor(const Json& config, uint64_t seed = 1);
 
-// The tensors of a native configuration (attention and feed-forwards of any listed type), f32, scaled so that
-// activations neither vanish nor explode. `attention_bias` says whether products have biases.
-RandomWeights MakeRandomWeights(const Json& config, uint64_t seed = 1);
+// All of them, by name. They own their memory.
+std::map<std::string, Tensor> RandomTensorsOf(const Json& config);
 
-// The model and the memory that it reads its embeddings from.
 struct RandomModel {
-  RandomWeights weights;
   std::unique_ptr<const Model> model;
   const Model* operator->() const { return model.get(); }
   const Model& operator*() const { return *model; }

@@ -262,10 +262,10 @@ TEST(EncoderDecoder, TellsWhatServersNeed) {
 
 TEST(EncoderDecoder, AMissingTensorIsNamed) {
   const Json config = SmallConfig("encoder-decoder", "lm");
-  const RandomWeights weights = MakeRandomWeights(config);
+  const std::map<std::string, Tensor> tensors = RandomTensorsOf(config);
   for (const char* name : {"encoder.norm.weight", "decoder.layers.1.norm_cross.bias",
                            "decoder.layers.0.cross_attention.k.weight", "decoder.embed.tokens.weight"}) {
-    auto missing = weights.tensors;
+    auto missing = tensors;
     ASSERT_EQ(missing.erase(name), 1u) << name;
     const auto model = NewNativeModel(config, *Weights::Of(missing), {});
     ASSERT_FALSE(model.ok());

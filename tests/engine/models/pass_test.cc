@@ -419,9 +419,9 @@ TEST(LongSequence, SixtyFourThousandTokensNeedNothingQuadratic) {
 TEST(LoadNativeModel, AFeedForwardIsRefusedWithItsLayer) {
   const auto refusal = [](const std::string& architecture, const std::string& key, const Json& feed_forward) {
     Json config = SmallConfig(architecture, "lm");
-    const RandomWeights weights = MakeRandomWeights(config);
+    const std::map<std::string, Tensor> tensors = RandomTensorsOf(config);
     config[key][1]["ffn"] = feed_forward;
-    return NewNativeModel(config, *Weights::Of(weights.tensors), {}).status();
+    return NewNativeModel(config, *Weights::Of(tensors), {}).status();
   };
   const absl::Status unknown = refusal("decoder", "layers", {{"type", "sparse"}});
   for (const char* part : {"config.json: layers[1].ffn.type", "sparse", "dense"})
@@ -476,20 +476,20 @@ TEST(LoadModel, AFileThatIsCutOffMeanwhileIsAnError) {
 
 TEST(LoadNativeModel, AMissingAnExtraAndAMisshapenTensorAreNamed) {
   Json config = SmallConfig("decoder", "lm");
-  auto message = [&](const std::map<std::string, Tensor>& tensors) {
-    auto model = NewNativeModel(config, *Weights::Of(tensors), {});
+  auto message = [&](const std::map<std::string, Tensor>& given) {
+    auto model = NewNativeModel(config, *Weights::Of(given), {});
     return model.ok() ? std::string("loaded") : std::string(model.status().message());
   };
-  RandomWeights weights = MakeRandomWeights(config);
-  EXPECT_EQ(message(weights.tensors), "loaded");
-  auto missing = weights.tensors;
+  const std::map<std::string, Tensor> tensors = RandomTensorsOf(config);
+  EXPECT_EQ(message(tensors), "loaded");
+  auto missing = tensors;
   missing.erase("layers.1.ffn.up.weight");
   EXPECT_THAT(message(missing), HasSubstr("layers.1.ffn.up.weight"));
-  auto extra = weights.tensors;
-  extra["layers.2.ffn.up.weight"] = weights.tensors["layers.1.ffn.up.weight"];
+  auto extra = tensors;
+  extra["layers.2.ffn.up.weight"] = tensors.at("layers.1.ffn.up.weight");
   EXPECT_THAT(message(extra), HasSubstr("layers.2.ffn.up.weight"));
-  auto misshapen = weights.tensors;
-  misshapen["layers.0.attention.o.weight"] = weights.tensors["layers.1.ffn.up.weight"];
+  auto misshapen = tensors;
+  misshapen["layers.0.attention.o.weight"] = tensors.at("layers.1.ffn.up.weight");
   EXPECT_THAT(message(misshapen), HasSubstr("[64, 32]"));
 }
 

@@ -205,6 +205,30 @@ TEST_F(Scope, ReadsIntegersWithinTheirLimits) {
             "tensor \"table\" holds 66 at [1, 2], above 9");
 }
 
+TEST(Weights, AreMadeOnceWhenTheyAreFirstAskedFor) {
+  std::vector<std::string> made;
+  const std::vector<int64_t> numbers = {3, 4};
+  const auto weights = Weights::MadeBy({.has = [](const std::string& name) { return name == "a.bias"; },
+                                        .make =
+                                            [&](const WantedTensor& wanted) {
+                                              made.push_back(wanted.name);
+                                              EXPECT_EQ(wanted.shape, (std::vector<int64_t>{2}));
+                                              return Tensor{wanted.integers ? DType::kI64 : DType::kF32,
+                                                            wanted.shape, numbers.data()};
+                                            }});
+  const WeightScope scope(*weights);
+  EXPECT_FALSE(scope.Has("a.weight"));
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ((scope / "a").Get("weight", {2})->data, numbers.data());
+    EXPECT_EQ((scope / "a").Optional("bias", {2})->data, numbers.data());
+    EXPECT_EQ((scope / "a").Optional("norm", {2})->data, nullptr);
+    EXPECT_EQ(scope.Integers("ids", {2}, 3, 9).value(), numbers);
+  }
+  EXPECT_THAT(made, ::testing::ElementsAre("a.weight", "a.bias", "ids"));
+  EXPECT_EQ(weights->tensors().size(), 3u);
+  EXPECT_TRUE(scope.AllUsed().ok());
+}
+
 TEST_F(Scope, NamesTheFirstTensorNobodyAskedFor) {
   EXPECT_EQ(scope_.AllUsed().message(), "tensor \"ids\" belongs to no part of the model");
   EXPECT_FALSE(scope_.Get("ids", {1}).ok());

@@ -1,6 +1,5 @@
 // Global tokens that an input names, from the wire to the model.
 #include <functional>
-#include <list>
 #include <memory>
 #include <numeric>
 #include <string>
@@ -27,21 +26,11 @@ RandomModel SlidingModel(const std::string& architecture, const std::string& hea
   return MakeRandomModel(config);
 }
 
-// Loads them; what their embeddings are read from lives here.
-class SlidingModels {
- public:
-  std::function<absl::StatusOr<LoadedModel>()> Maker(const std::string& architecture, const std::string& head,
-                                                     const std::vector<int64_t>& of_file) {
-    return [this, architecture, head, of_file] {
-      RandomModel random = SlidingModel(architecture, head, of_file);
-      weights_.push_back(std::move(random.weights));
-      return WithBytes(std::move(random.model));
-    };
-  }
-
- private:
-  std::list<RandomWeights> weights_;
-};
+std::function<absl::StatusOr<LoadedModel>()> SlidingMaker(const std::string& architecture,
+                                                          const std::string& head,
+                                                          const std::vector<int64_t>& of_file) {
+  return [=] { return WithBytes(SlidingModel(architecture, head, of_file).model); };
+}
 
 v1::Input With(v1::Input input, const std::vector<int32_t>& positions) {
   input.mutable_global_tokens()->mutable_positions()->Add(positions.begin(), positions.end());
@@ -69,12 +58,11 @@ Response Answered(World& world,
 }
 
 TEST(GlobalTokens, AreThoseThatAModelsFileWouldHave) {
-  SlidingModels models;
-  auto world = World::Ready({{"classes", models.Maker("encoder", "classification", {3})},
-                             {"other_classes", models.Maker("encoder", "classification", {0, 20})},
-                             {"no_classes", models.Maker("encoder", "classification", {})},
-                             {"vectors", models.Maker("encoder", "embedding", {3})},
-                             {"other_vectors", models.Maker("encoder", "embedding", {0, 20})}});
+  auto world = World::Ready({{"classes", SlidingMaker("encoder", "classification", {3})},
+                             {"other_classes", SlidingMaker("encoder", "classification", {0, 20})},
+                             {"no_classes", SlidingMaker("encoder", "classification", {})},
+                             {"vectors", SlidingMaker("encoder", "embedding", {3})},
+                             {"other_vectors", SlidingMaker("encoder", "embedding", {0, 20})}});
   const auto classes = [&](const std::string& model, const std::vector<v1::Input>& inputs) {
     return Answered(*world, &v1::Inference::Stub::Classify, model, inputs);
   };
@@ -99,9 +87,8 @@ TEST(GlobalTokens, AreThoseThatAModelsFileWouldHave) {
 }
 
 TEST(GlobalTokens, OfAnEncoderDecoderAreOfItsSource) {
-  SlidingModels models;
-  auto world = World::Ready({{"writer", models.Maker("encoder-decoder", "lm", {3})},
-                             {"other", models.Maker("encoder-decoder", "lm", {0, 20})}});
+  auto world = World::Ready({{"writer", SlidingMaker("encoder-decoder", "lm", {3})},
+                             {"other", SlidingMaker("encoder-decoder", "lm", {0, 20})}});
   const auto score = [&](const std::string& model, const v1::Input& context) {
     v1::ScoreRequest request;
     request.mutable_target()->set_model(model);
@@ -137,8 +124,7 @@ TEST(GlobalTokens, OfAnEncoderDecoderAreOfItsSource) {
 }
 
 TEST(GlobalTokens, ThatAreWrongAreToldWhyAndDoNotSinkTheOthers) {
-  SlidingModels models;
-  auto world = World::Ready({{"reader", models.Maker("encoder", "classification", {})}});
+  auto world = World::Ready({{"reader", SlidingMaker("encoder", "classification", {})}});
   const Rpc& classify = EveryRpc().front();
   std::vector<int32_t> many(4097);
   std::iota(many.begin(), many.end(), 0);
@@ -172,8 +158,7 @@ TEST(GlobalTokens, AreRefusedByModelsThatTakeNone) {
 }
 
 TEST(GlobalTokens, AreInTheModelsDescriptionWithWhatTheyCost) {
-  SlidingModels models;
-  auto world = World::Ready({{"m", models.Maker("encoder", "classification", {})},
+  auto world = World::Ready({{"m", SlidingMaker("encoder", "classification", {})},
                              {"plain", [] { return WithBytes(NewFakeClassifier()); }}});
   v1::DescribeModelRequest request;
   v1::ModelDescription sliding, plain;
@@ -197,9 +182,8 @@ TEST(GlobalTokens, ThatNeedMoreStateThanThereIsAreRefused) {
   const int64_t room = model->StateBytes(kTokens) +
                        model->WorkspaceBytes({.rows = kTokens, .answers = kTokens}) +
                        (model->StateBytes(kTokens, 0, kMost) - model->StateBytes(kTokens)) / 2;
-  SlidingModels models;
   auto world = World::Ready(
-      {{"reader", models.Maker("encoder", "classification", {})}},
+      {{"reader", SlidingMaker("encoder", "classification", {})}},
       [&](config::v1::ServerConfig& config) { config.mutable_scheduling()->set_state_bytes(room); });
   const Rpc& classify = EveryRpc().front();
   std::vector<int32_t> all(kMost);

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cmath>
 #include <future>
-#include <list>
 #include <memory>
 #include <string>
 #include <vector>
@@ -14,28 +13,20 @@
 namespace heed {
 namespace {
 
-// Models with random weights for every head; what their embeddings are read from lives here.
-class RandomModels {
- public:
-  std::function<absl::StatusOr<LoadedModel>()> Maker(const std::string& architecture, const std::string& head,
-                                                     const std::string& attention = "full") {
-    return [this, architecture, head, attention] {
-      Json config = SmallConfig(architecture, head, {{"type", attention}});
-      config["vocab_size"] = 256;
-      if (head == "embedding") config["head"] = "none", config["pooling"] = "mean";
-      RandomModel random = MakeRandomModel(config);
-      weights_.push_back(std::move(random.weights));
-      return WithBytes(std::move(random.model));
-    };
-  }
-
- private:
-  std::list<RandomWeights> weights_;
-};
+// Makes models with random weights, of every head.
+std::function<absl::StatusOr<LoadedModel>()> RandomMaker(const std::string& architecture,
+                                                         const std::string& head,
+                                                         const std::string& attention = "full") {
+  return [architecture, head, attention] {
+    Json config = SmallConfig(architecture, head, {{"type", attention}});
+    config["vocab_size"] = 256;
+    if (head == "embedding") config["head"] = "none", config["pooling"] = "mean";
+    return WithBytes(MakeRandomModel(config).model);
+  };
+}
 
 TEST(Inference, ClassifiesWithProbabilitiesThatSumToOne) {
-  RandomModels models;
-  auto world = World::Ready({{"m", models.Maker("encoder", "classification")}});
+  auto world = World::Ready({{"m", RandomMaker("encoder", "classification")}});
   v1::ClassifyRequest request;
   request.add_inputs()->set_text("A fine film.");
   v1::ClassifyResponse response;
@@ -51,8 +42,7 @@ TEST(Inference, ClassifiesWithProbabilitiesThatSumToOne) {
 }
 
 TEST(Inference, ClassifiesTokensWithSpansOfTheText) {
-  RandomModels models;
-  auto world = World::Ready({{"m", models.Maker("encoder", "token_classification")}});
+  auto world = World::Ready({{"m", RandomMaker("encoder", "token_classification")}});
   v1::ClassifyRequest request;
   request.add_inputs()->set_text("abc");
   request.mutable_options()->set_all_tokens(true);
@@ -65,8 +55,7 @@ TEST(Inference, ClassifiesTokensWithSpansOfTheText) {
 }
 
 TEST(Inference, EmbedsToLengthOneWhenAsked) {
-  RandomModels models;
-  auto world = World::Ready({{"m", models.Maker("encoder", "embedding")}});
+  auto world = World::Ready({{"m", RandomMaker("encoder", "embedding")}});
   v1::EmbedRequest request;
   request.add_inputs()->set_text("abc");
   request.mutable_options()->set_normalize(v1::EmbedOptions::NORMALIZE_YES);
@@ -78,8 +67,7 @@ TEST(Inference, EmbedsToLengthOneWhenAsked) {
 }
 
 TEST(Inference, ScoresAContinuationAsTheSumOfItsTokens) {
-  RandomModels models;
-  auto world = World::Ready({{"m", models.Maker("decoder", "lm")}});
+  auto world = World::Ready({{"m", RandomMaker("decoder", "lm")}});
   v1::ScoreRequest request;
   auto* item = request.add_inputs();
   item->mutable_context()->set_text("To be or ");
@@ -100,8 +88,7 @@ TEST(Inference, ScoresAContinuationAsTheSumOfItsTokens) {
 }
 
 TEST(Inference, FillsPositions) {
-  RandomModels models;
-  auto world = World::Ready({{"m", models.Maker("encoder", "lm")}});
+  auto world = World::Ready({{"m", RandomMaker("encoder", "lm")}});
   v1::FillRequest request;
   request.add_inputs()->set_text("abcdef");
   request.mutable_options()->set_top(3);
@@ -161,9 +148,8 @@ TEST(Inference, TruncatesWhenAsked) {
 }
 
 TEST(Models, AreListedAndDescribed) {
-  RandomModels models;
   auto world = World::Ready(
-      {{"a", models.Maker("decoder", "lm")}, {"b", [] { return WithBytes(NewFakeClassifier()); }}});
+      {{"a", RandomMaker("decoder", "lm")}, {"b", [] { return WithBytes(NewFakeClassifier()); }}});
   v1::ListModelsResponse list;
   ASSERT_TRUE(world->models()->ListModels(NewContext().get(), {}, &list).ok());
   ASSERT_EQ(list.models_size(), 2);
@@ -216,8 +202,7 @@ TEST(Models, WhoseTokenizerHasMoreTokensThanTheyAreRefused) {
 }
 
 TEST(Inference, AnEncoderDecoderReadsItsInputAsTheSource) {
-  RandomModels models;
-  auto world = World::Ready({{"m", models.Maker("encoder-decoder", "lm")}});
+  auto world = World::Ready({{"m", RandomMaker("encoder-decoder", "lm")}});
   auto context = NewContext();
   v1::GenerateRequest request = GreedyRequest("m", "a source", 6);
   request.mutable_details()->set_tokens(true);
@@ -252,8 +237,7 @@ TEST(Inference, AnEncoderDecoderReadsItsInputAsTheSource) {
 }
 
 TEST(Models, DescribeTellsOfAnEncoderDecoderWhatItReadsAndHowItBegins) {
-  RandomModels models;
-  auto world = World::Ready({{"m", models.Maker("encoder-decoder", "lm")}});
+  auto world = World::Ready({{"m", RandomMaker("encoder-decoder", "lm")}});
   v1::DescribeModelRequest request;
   v1::ModelDescription description;
   ASSERT_TRUE(world->models()->DescribeModel(NewContext().get(), request, &description).ok());
@@ -268,9 +252,8 @@ TEST(Models, DescribeTellsOfAnEncoderDecoderWhatItReadsAndHowItBegins) {
 }
 
 TEST(Inference, WhatIsAskedAndHasNoEffectIsRefused) {
-  RandomModels models;
-  auto world = World::Ready({{"whole", models.Maker("encoder", "classification")},
-                             {"tokens", models.Maker("encoder", "token_classification")}});
+  auto world = World::Ready({{"whole", RandomMaker("encoder", "classification")},
+                             {"tokens", RandomMaker("encoder", "token_classification")}});
   auto classify = [&](const std::string& model, const std::function<void(v1::ClassifyOptions&)>& change) {
     v1::ClassifyRequest request;
     request.mutable_target()->set_model(model);
@@ -326,8 +309,7 @@ TEST(Models, AreDescribedWhileTheyLoadAndAfterTheyFailed) {
 
 // A Generate that says all that the description calls default is the same as one that says nothing.
 TEST(Models, DescribeTellsTheDefaultsThatGenerateUses) {
-  RandomModels models;
-  auto world = World::Ready({{"m", models.Maker("decoder", "lm")}});
+  auto world = World::Ready({{"m", RandomMaker("decoder", "lm")}});
   const v1::ModelDescription description = DescriptionOf(*world);
   v1::SamplingOptions sampling = description.default_sampling();
   const auto* fields = v1::SamplingOptions::descriptor();
@@ -357,12 +339,11 @@ TEST(Models, DescribeTellsTheDefaultsThatGenerateUses) {
 }
 
 TEST(Models, DescribeTellsHowMemoryGrows) {
-  RandomModels models;
   auto world = World::Ready(
-      {{"full", models.Maker("decoder", "lm")},
-       {"linear", models.Maker("decoder", "lm", "linear")},
-       {"both", models.Maker("encoder-decoder", "lm")},
-       {"vectors", models.Maker("encoder", "embedding")}},
+      {{"full", RandomMaker("decoder", "lm")},
+       {"linear", RandomMaker("decoder", "lm", "linear")},
+       {"both", RandomMaker("encoder-decoder", "lm")},
+       {"vectors", RandomMaker("encoder", "embedding")}},
       [](config::v1::ServerConfig& config) { config.mutable_scheduling()->set_state_bytes(77'000'000); });
   EXPECT_EQ(DescriptionOf(*world, "linear").state_bytes_per_token(), 0);
   const auto full = DescriptionOf(*world, "full");
