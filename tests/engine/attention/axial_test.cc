@@ -9,12 +9,8 @@ namespace heed {
 namespace {
 
 TEST(Axial, ColumnsHoldAtMostTwiceTheKeysAndValuesOfTheirPixels) {
-  const AttentionExample example{"axial",
-                                 R"({"axis": "column", "height": 40, "width": 256})",
-                                 Place::kDecoder,
-                                 64,
-                                 4,
-                                 QueryKeyValue(64, 64, 64)};
+  const AttentionExample example{"axial", R"({"axis": "column", "height": 40, "width": 256})",
+                                 Place::kDecoder, 64, 4};
   const Layer layer(example, Precision::kF32);
   const auto run = layer.attention().Start();
   Passage passage(layer, 1000);

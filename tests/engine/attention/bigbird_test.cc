@@ -14,13 +14,7 @@ AttentionExample BigBird(int64_t block, int64_t blocks, int64_t randoms) {
   return {"bigbird",
           Cat(R"({"block_size": )", block, R"(, "num_blocks": )", blocks, R"(, "num_random_blocks": )",
               randoms, "}"),
-          Place::kEncoder,
-          64,
-          4,
-          randoms > 0 ? WithRandomBlocks(64, 4, blocks, randoms) : QueryKeyValue(64, 64, 64),
-          false,
-          0,
-          {{"random_blocks", blocks}}};
+          Place::kEncoder, 64, 4};
 }
 
 // Whole blocks, pieces and panels: nothing is computed that nobody sees, nothing twice, nothing gathered.

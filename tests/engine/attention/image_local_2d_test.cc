@@ -22,10 +22,7 @@ AttentionExample Example(const Image& o) {
   return {"image_local_2d",
           Cat(R"({"height": )", o.height, R"(, "width": )", o.width, R"(, "query_block": [)", o.h, ", ", o.w,
               R"(], "memory": [)", o.above, ", ", o.aside, "]}"),
-          Place::kDecoder,
-          64,
-          4,
-          QueryKeyValue(64, 64, 64)};
+          Place::kDecoder, 64, 4};
 }
 
 // Of each block: how many pixels it has, and the pieces of 32 keys in which one of them sees any.

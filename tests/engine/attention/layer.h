@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <memory>
-#include <random>
 #include <span>
 #include <string>
 #include <utility>
@@ -17,41 +17,21 @@
 #include "engine/ops/rows.h"
 #include "tests/engine/attention/examples.h"
 #include "tests/engine/attention/random_rows.h"
+#include "tests/testing/random_weights.h"
 
 namespace heed {
 
 class Layer : public LayerInput {
  public:
   Layer(const AttentionExample& example, Precision precision) : example_(example), precision_(precision) {
-    std::mt19937 random(7);
-    std::normal_distribution<float> normal;
-    for (const auto& [name, shape] : example.tensors) {
-      Tensor tensor{DType::kF32, shape};
-      if (const auto below = example.below.find(name); below != example.below.end()) {
-        tensor.dtype = DType::kI64;
-        auto& data = integers_.emplace_back(tensor.size());
-        for (int64_t& x : data) x = static_cast<int64_t>(random()) % below->second;
-        tensor.data = data.data();
-        tensors_[name] = tensor;
-        continue;
-      }
-      auto& data = data_.emplace_back(tensor.size());
-      // A convolution of many rows gives numbers as large as theirs.
-      const float scale = name.starts_with("compress") && shape.size() == 3
-                              ? 1 / std::sqrt(static_cast<float>(shape[1] * shape[2]))
-                              : 1;
-      for (float& x : data) x = scale * normal(random);
-      tensor.data = data.data();
-      tensors_[name] = tensor;
-    }
-    weights_ = Weights::Of(tensors_);
     options_ = *ParseJson(example.options, "options");
     options_["type"] = example.type;
-    const WeightScope scope = this->scope();
-    auto attention = New(options_, scope);
+    const bool bare = example.bare;
+    const auto made = NewRandomWeights([bare](const std::string&) { return !bare; }, /*seed=*/7);
+    auto attention = New(options_, WeightScope(*made));
     CHECK(attention.ok()) << attention.status();
-    CHECK(scope.AllUsed().ok()) << scope.AllUsed();
     attention_ = *std::move(attention);
+    weights_ = Weights::Of(made->tensors());
     std::vector<PackedWeights::Part> parts;
     for (const Product& product : attention_->products()) {
       if (!product.of_source) parts.push_back({product.weight, product.bias});
@@ -81,11 +61,13 @@ class Layer : public LayerInput {
   WeightScope scope() const { return WeightScope(*weights_); }
   const AttentionExample& example() const { return example_; }
   const Json& options() const { return options_; }
+  // What the attention has asked for.
+  const std::map<std::string, Tensor>& tensors() const { return weights_->tensors(); }
   const float* tensor(const std::string& name) const {
-    return static_cast<const float*>(tensors_.at(name).data);
+    return static_cast<const float*>(tensors().at(name).data);
   }
   const int64_t* integers(const std::string& name) const {
-    return static_cast<const int64_t*>(tensors_.at(name).data);
+    return static_cast<const int64_t*>(tensors().at(name).data);
   }
   DType type() const { return ActivationType(precision_); }
   bool cross() const { return example_.place == Place::kCross; }
@@ -94,9 +76,6 @@ class Layer : public LayerInput {
  private:
   AttentionExample example_;
   Precision precision_;
-  std::vector<std::vector<float>> data_;
-  std::vector<std::vector<int64_t>> integers_;
-  std::map<std::string, Tensor> tensors_;
   std::unique_ptr<Weights> weights_;
   Json options_;
   std::unique_ptr<Attention> attention_;
@@ -152,6 +131,7 @@ class Passage {
     return std::span(weights_).subspan((head * n_ + row) * source_, source_);
   }
   bool scratch_grew() const { return scratch_grew_; }  // beyond what the attention has declared
+  const Layer& layer() const { return layer_; }
   int64_t n() const { return n_; }
   int64_t source() const { return source_; }  // rows that become keys
   OwnedRows& input() { return input_; }

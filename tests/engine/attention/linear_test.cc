@@ -6,9 +6,7 @@ namespace heed {
 namespace {
 
 // A head so wide that a stage takes few rows.
-Layer Wide(Place place) {
-  return Layer({"linear", "{}", place, 256, 1, QueryKeyValue(256, 256, 256)}, Precision::kF32);
-}
+Layer Wide(Place place) { return Layer({"linear", "{}", place, 256, 1}, Precision::kF32); }
 
 TEST(Linear, ALongTextIsStagesOfRowsAndTheSameBits) {
   const Layer layer = Wide(Place::kDecoder);

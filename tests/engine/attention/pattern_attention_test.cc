@@ -1,5 +1,5 @@
-// `full` and `softmax` with each of their options against the definition, written out in double after the
-// papers.
+// What attention by patterns keeps, how it shares its work among threads, what `softmax` refuses; T5's
+// buckets.
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -15,107 +15,6 @@
 namespace heed {
 namespace {
 
-using Vector = std::vector<double>;
-
-struct Definition {
-  explicit Definition(const Layer& layer) : layer(layer), o(layer.options()) {
-    heads = layer.example().num_heads;
-    key_value_heads = o.value("num_key_value_heads", heads);
-    dim = o.value("head_dim", layer.example().width / heads);
-    window = o.value("window", int64_t{0});
-    sinks = o.value("sinks", int64_t{0});
-    by_cache = o.value("sink_positions", "cache") == "cache";
-  }
-
-  Vector Head(const OwnedRows& rows, int64_t r, int head) const {
-    Vector x(dim);
-    for (int64_t t = 0; t < dim; ++t) x[t] = rows.At(r, head * dim + t);
-    return x;
-  }
-
-  Vector Turned(Vector x, int64_t position) const {
-    if (!o.contains("rope")) return x;
-    const Json& rope = o["rope"];
-    const int64_t dims = rope.value("dims", dim);
-    const bool interleaved = rope.value("layout", "half") == "interleaved";
-    for (int64_t t = 0; t < dims / 2; ++t) {
-      const double angle = position * std::pow(rope.value("theta", 10000.0), -2.0 * t / dims);
-      double &a = x[interleaved ? 2 * t : t], &b = x[interleaved ? 2 * t + 1 : t + dims / 2];
-      const double turned = a * std::cos(angle) - b * std::sin(angle);
-      b = a * std::sin(angle) + b * std::cos(angle);
-      a = turned;
-    }
-    return x;
-  }
-
-  double Slope(int h) const {
-    const int p = 1 << static_cast<int>(std::log2(heads));
-    return h < p ? std::pow(2.0, -8.0 * (h + 1) / p) : std::pow(2.0, -8.0 * (2 * (h - p) + 1) / (2 * p));
-  }
-
-  double Bias(int head, int64_t distance) const {
-    double bias = o.value("alibi", false) ? -Slope(head) * std::abs(distance) : 0;
-    if (o.contains("relative_bias")) {
-      const T5Buckets buckets(o["relative_bias"]["buckets"], o["relative_bias"]["max_distance"],
-                              !layer.causal());
-      bias += layer.tensor("relative_bias")[buckets.Bucket(distance) * heads + head];
-    }
-    return bias;
-  }
-
-  Vector Row(const Passage& passage, int64_t i, int head) const {
-    const int key_head = head / (heads / key_value_heads);
-    Vector result(dim);
-    double sum = 0;
-    for (int64_t j = 0; j < passage.source(); ++j) {
-      const bool seen = layer.causal() ? j <= i && (window == 0 || i - j < window || j < sinks)
-                                       : window == 0 || std::abs(i - j) <= window / 2;
-      if (!seen) continue;
-      const int64_t place = by_cache && j < sinks ? std::min(i, sinks + window - 1) : i;
-      const Vector q = Turned(Head(passage.product(0), i, head), place),
-                   k = Turned(Head(passage.product(1), j, key_head), j);
-      double score = 0;
-      for (int64_t t = 0; t < dim; ++t) score += q[t] * k[t];
-      const double p =
-          std::exp(score * o.value("scale", 1 / std::sqrt(static_cast<double>(dim))) + Bias(head, place - j));
-      sum += p;
-      const Vector v = Head(passage.product(2), j, key_head);
-      for (int64_t t = 0; t < dim; ++t) result[t] += p * v[t];
-    }
-    for (double& x : result) x /= sum;
-    return result;
-  }
-
-  const Layer& layer;
-  const Json& o;
-  int heads, key_value_heads;
-  int64_t dim, window, sinks;
-  bool by_cache;
-};
-
-bool IsDotProduct(const AttentionExample& example) {
-  return example.type == "full" || example.type == "softmax";
-}
-
-// Those with Shaw's vectors are in shaw_test.cc.
-TEST(Softmax, IsTheDefinitionWithEveryOption) {
-  for (const AttentionExample& example : AttentionExamples()) {
-    if (!IsDotProduct(example) || example.tensors.contains("shaw_keys")) continue;
-    const Layer layer(example, Precision::kF32);
-    const Definition definition(layer);
-    const Passage passage = Whole(layer, 420);
-    for (int64_t i : {0, 1, 11, 12, 15, 16, 17, 100, 128, 270, 281, 419}) {
-      for (int head = 0; head < definition.heads; ++head) {
-        const Vector expected = definition.Row(passage, i, head);
-        for (int64_t t = 0; t < definition.dim; ++t) {
-          ASSERT_NEAR(passage.out().At(i, head * definition.dim + t), expected[t], 2e-5)
-              << example.type << example.options << " row " << i << " head " << head;
-        }
-      }
-    }
-  }
-}
-
 TEST(Softmax, WithoutAWindowTheStateIsExactlyWhatIsDeclared) {
   const Layer layer(AttentionExamples()[0], Precision::kF32);
   Passage passage(layer, 300);
@@ -127,8 +26,7 @@ TEST(Softmax, WithoutAWindowTheStateIsExactlyWhatIsDeclared) {
 }
 
 TEST(Softmax, AWindowsStateStopsGrowing) {
-  const AttentionExample example{"softmax", R"({"window": 130, "sinks": 4})", Place::kDecoder, 32,
-                                 4,         QueryKeyValue(32, 32, 32)};
+  const AttentionExample example{"softmax", R"({"window": 130, "sinks": 4})", Place::kDecoder};
   const Layer layer(example, Precision::kF32);
   EXPECT_EQ(layer.attention().StateBytes(1000), layer.attention().StateBytes(1 << 20));
 }
@@ -164,18 +62,13 @@ TEST(Softmax, RefusesOptionsThatCannotBe) {
        {"sink_positions", "page", "cache"}},
       {Place::kDecoder, R"({"alibi": 1})", {"alibi", "not true or false"}},
   };
-  const Layer layer({"softmax", "{}", Place::kDecoder, 32, 4, QueryKeyValue(32, 32, 32)}, Precision::kF32);
+  const Layer layer({"softmax", "{}", Place::kDecoder}, Precision::kF32);
   const auto weights = Weights::Of({});
   ExpectRefused(layer, WeightScope(*weights), refusals);
 }
 
 AttentionExample ThreeKeyValueHeads() {
-  return {"softmax",
-          R"({"num_key_value_heads": 3, "rope": {}})",
-          Place::kDecoder,
-          48,
-          6,
-          QueryKeyValue(48, 48, 24)};
+  return {"softmax", R"({"num_key_value_heads": 3, "rope": {}})", Place::kDecoder, 48, 6};
 }
 
 // What 16 threads of any machine get: tasks are counted.
@@ -214,7 +107,7 @@ TEST(PatternAttention, StepsOfManyKeysAreTheWholeBitForBit) {
 }
 
 TEST(PatternAttention, AFewRowsTakeInALongSourceWhole) {
-  const Layer layer({"full", "{}", Place::kCross, 32, 4, QueryKeyValue(32, 32, 32)}, Precision::kF32);
+  const Layer layer({"full", "{}", Place::kCross}, Precision::kF32);
   const Passage whole = Whole(layer, 2200);
   Passage few(layer, 2200);
   few.Extend(*layer.attention().Start(), 0, 3);

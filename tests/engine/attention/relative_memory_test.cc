@@ -1,81 +1,37 @@
-// `relative_memory` against its definition, written out in double after the paper.
-#include <algorithm>
-#include <cmath>
+// `relative_memory` far away and where distances are alike, against its definition; its table and its state.
 #include <string>
 #include <vector>
 
 #include "engine/base/status.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/engine/attention/layer.h"
+#include "tests/engine/attention/definitions.h"
 #include "tests/engine/attention/refusals.h"
-#include "tests/engine/attention/relative_score.h"
 
 namespace heed {
 namespace {
 
-AttentionExample Memory(const std::string& options) {
-  return {"relative_memory", options, Place::kDecoder, 32, 4, WithRelativePositions(32, 4)};
+AttentionExample Memory(const std::string& options) { return {"relative_memory", options, Place::kDecoder}; }
+
+void ExpectTheDefinition(const std::string& options, int64_t n, const std::vector<int64_t>& rows) {
+  ExpectDefinition(Whole(Layer(Memory(options), Precision::kF32), n), rows);
 }
 
-struct Definition {
-  explicit Definition(const Layer& layer)
-      : layer(layer),
-        heads(layer.example().num_heads),
-        dim(layer.example().width / heads),
-        memory(layer.options()["memory"]) {}
-
-  std::vector<double> Row(const Passage& passage, int64_t i, int head) const {
-    std::vector<double> result(dim);
-    double sum = 0;
-    for (int64_t j = std::max<int64_t>(0, i - memory + 1); j <= i; ++j) {
-      const auto key = [&](int64_t c) { return passage.product(1).At(j, c); };
-      const double p = std::exp(RelativeScore(layer, passage, i, head, key, i - j));
-      sum += p;
-      for (int64_t t = 0; t < dim; ++t) result[t] += p * passage.product(2).At(j, head * dim + t);
-    }
-    for (double& x : result) x /= sum;
-    return result;
-  }
-
-  const Layer& layer;
-  int heads;
-  int64_t dim, memory;
-};
-
-void ExpectDefinition(const AttentionExample& example, int64_t n, const std::vector<int64_t>& rows) {
-  const Layer layer(example, Precision::kF32);
-  const Definition definition(layer);
-  const Passage passage = Whole(layer, n);
-  for (int64_t i : rows) {
-    for (int head = 0; head < definition.heads; ++head) {
-      const std::vector<double> expected = definition.Row(passage, i, head);
-      for (int64_t t = 0; t < definition.dim; ++t) {
-        ASSERT_NEAR(passage.out().At(i, head * definition.dim + t), expected[t], 5e-5)
-            << example.options << " row " << i << " head " << head;
-      }
-    }
-  }
-}
-
-TEST(RelativeMemory, IsTheDefinition) {
-  for (const AttentionExample& example : AttentionExamples()) {
-    if (example.type == "relative_memory")
-      ExpectDefinition(example, 420, {0, 1, 8, 9, 10, 16, 17, 127, 128, 139, 140, 141, 270, 419});
-  }
-}
-
-TEST(RelativeMemory, IsTheDefinitionFarAway) {
-  ExpectDefinition(Memory(R"({"memory": 3000})"), 3100, {3099});
-}
+TEST(RelativeMemory, IsTheDefinitionFarAway) { ExpectTheDefinition(R"({"memory": 3000})", 3100, {3099}); }
 
 // The panel of distances beyond clamp_length stands for many.
 TEST(RelativeMemory, IsTheDefinitionWhereMostDistancesAreAlike) {
   for (const char* options :
        {R"({"memory": 300, "clamp_length": 31})", R"({"memory": 300, "clamp_length": 32})",
         R"({"memory": 300, "clamp_length": 33})", R"({"memory": 95, "clamp_length": 1})"}) {
-    ExpectDefinition(Memory(options), 420, {0, 31, 32, 33, 64, 65, 94, 95, 128, 299, 300, 419});
+    ExpectTheDefinition(options, 420, {0, 31, 32, 33, 64, 65, 94, 95, 128, 299, 300, 419});
   }
+}
+
+TEST(RelativeMemory, DistancesThatAreAlikeTakeNoMemory) {
+  const Layer near(Memory(R"({"memory": 1000, "clamp_length": 20})"), Precision::kF32),
+      far(Memory(R"({"memory": 60000, "clamp_length": 20})"), Precision::kF32);
+  EXPECT_EQ(near.attention().constant_bytes(), far.attention().constant_bytes());
 }
 
 TEST(RelativeMemory, AClampOfNoneIsNone) {
@@ -93,12 +49,6 @@ TEST(RelativeMemory, RowsWithoutAMemoryAreZeros) {
   for (int64_t i = 0; i < 300; ++i) {
     for (int64_t c = 0; c < 32; ++c) ASSERT_EQ(passage.out().At(i, c), 0) << i;
   }
-}
-
-TEST(RelativeMemory, DistancesThatAreAlikeTakeNoMemory) {
-  const Layer near(Memory(R"({"memory": 1000, "clamp_length": 20})"), Precision::kF32),
-      far(Memory(R"({"memory": 60000, "clamp_length": 20})"), Precision::kF32);
-  EXPECT_EQ(near.attention().constant_bytes(), far.attention().constant_bytes());
 }
 
 TEST(RelativeMemory, RefusesATableThatIsTooLarge) {

@@ -1,7 +1,4 @@
-// `sliding_window` against its definition, written out in double, and the work and state it promises.
-#include <algorithm>
-#include <cmath>
-#include <set>
+// A sliding window's global tokens, and the work and state that it promises.
 #include <vector>
 
 #include "engine/base/status.h"
@@ -15,76 +12,14 @@ namespace heed {
 namespace {
 
 AttentionExample Band(const std::string& options, Place place, int64_t width = 32, int heads = 4) {
-  return {"sliding_window", options, place, width, heads, QueryKeyValue(width, width, width)};
-}
-
-struct Definition {
-  explicit Definition(const Layer& layer)
-      : causal(layer.causal()), heads(layer.example().num_heads), dim(layer.example().width / heads) {
-    const Json& o = layer.options();
-    window = o["window"];
-    const Json dilation = o.value("dilation", Json(1));
-    for (int h = 0; h < heads; ++h) dilations.push_back(dilation.is_array() ? dilation[h] : dilation);
-    for (int64_t token : o.value("global_tokens", Json::array())) globals.insert(token);
-  }
-
-  bool Sees(int64_t i, int64_t j, int head) const {
-    if (globals.contains(i) || globals.contains(j)) return true;
-    const int64_t dilation = dilations[head], gap = i - j;
-    if (gap % dilation != 0) return false;
-    return causal ? gap >= 0 && gap < window * dilation : std::abs(gap) <= window / 2 * dilation;
-  }
-
-  std::vector<double> Row(const Passage& passage, int64_t i, int head) const {
-    const int keys = globals.contains(i) ? 3 : 1;  // products of its own; its queries are made apart
-    std::vector<double> result(dim);
-    double sum = 0;
-    for (int64_t j = 0; j < passage.n(); ++j) {
-      if (!Sees(i, j, head)) continue;
-      double score = 0;
-      for (int64_t t = 0; t < dim; ++t) {
-        score += passage.product(0).At(i, head * dim + t) * passage.product(keys).At(j, head * dim + t);
-      }
-      const double p = std::exp(score / std::sqrt(static_cast<double>(dim)));
-      sum += p;
-      for (int64_t t = 0; t < dim; ++t) result[t] += p * passage.product(keys + 1).At(j, head * dim + t);
-    }
-    for (double& x : result) x /= sum;
-    return result;
-  }
-
-  bool causal;
-  int heads;
-  int64_t dim, window;
-  std::vector<int64_t> dilations;
-  std::set<int64_t> globals;
-};
-
-TEST(SlidingWindow, IsTheDefinitionWithEveryOption) {
-  for (const AttentionExample& example : AttentionExamples()) {
-    if (example.type != "sliding_window") continue;
-    const Layer layer(example, Precision::kF32);
-    const Definition definition(layer);
-    for (int64_t n : {1, 100, 420}) {
-      const Passage passage = Whole(layer, n);
-      for (int64_t i = 0; i < n; i += 1 + i % 5) {
-        for (int head = 0; head < definition.heads; ++head) {
-          const std::vector<double> expected = definition.Row(passage, i, head);
-          for (int64_t t = 0; t < definition.dim; ++t) {
-            ASSERT_NEAR(passage.out().At(i, head * definition.dim + t), expected[t], 2e-5)
-                << example.options << " row " << i << " of " << n << " head " << head;
-          }
-        }
-      }
-    }
-  }
+  return Bare({"sliding_window", options, place, width, heads});
 }
 
 // The layer of these options, and global tokens that the file has.
 Layer WithFileTokens(Json options, const std::vector<int64_t>& tokens, Precision precision) {
   options["global_tokens"] = tokens;
   AttentionExample example = Band(options.dump(), Place::kEncoder);
-  example.tensors = WithGlobalTokens(32);
+  example.bare = false;
   return Layer(example, precision);
 }
 
@@ -138,9 +73,7 @@ TEST(SlidingWindow, AnEncoderTakesNoMoreThanItDeclaresAndNotMuchLess) {
        {R"({"window": 8})", R"({"window": 8, "dilation": 5})",
         R"({"window": 300, "dilation": [1, 2, 3, 40]})", R"({"window": 8, "global_tokens": [0, 3]})",
         R"({"window": 8, "dilation": 3, "global_tokens": [1]})"}) {
-    AttentionExample example = Band(options, Place::kEncoder);
-    if (example.options.find("global") != std::string::npos) example.tensors = WithGlobalTokens(32);
-    const Layer layer(example, Precision::kF32);
+    const Layer layer(Band(options, Place::kEncoder), Precision::kF32);
     for (int64_t n : {1, 100, 128, 1000, 3000}) {
       Passage passage(layer, n);
       const auto run = layer.attention().Start();

@@ -14,8 +14,7 @@ namespace heed {
 namespace {
 
 AttentionExample Strided(int64_t stride, const std::string& more = "") {
-  return {"sparse_strided",         Cat(R"({"stride": )", stride, more, "}"), Place::kDecoder, 64, 4,
-          QueryKeyValue(64, 64, 64)};
+  return {"sparse_strided", Cat(R"({"stride": )", stride, more, "}"), Place::kDecoder, 64};
 }
 
 // A tile of 64 neighbours reads its band once, a tile of 64 rows of a residue the track before its last row:
