@@ -121,8 +121,10 @@ TEST(StackPass, FewRowsAreSharedOutAmongTeamsWithWorkForAllThreads) {
   const auto& transformer = static_cast<const Transformer&>(*model);
   for (int count : {1, 2, 3, 7, 16}) {
     Threads threads(count);
+    int held = 0;
     for (int64_t rows : {1, 8, 100, 191, 200, 250, 400, 1023}) {
       if (rows >= 64 * std::max(count, 2)) continue;
+      ++held;
       StackPass pass(transformer.stack(), Precision::kF32, transformer.workspaces());
       pass.Add({}, std::vector<int32_t>(rows, 3));
       pass.Begin(nullptr, 0, 0);
@@ -146,6 +148,7 @@ TEST(StackPass, FewRowsAreSharedOutAmongTeamsWithWorkForAllThreads) {
       }
       EXPECT_EQ(filled, rows);
     }
+    EXPECT_GT(held, 0) << count << " threads";
   }
 }
 

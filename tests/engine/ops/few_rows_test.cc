@@ -1,5 +1,7 @@
 #include "engine/ops/few_rows.h"
 
+#include <algorithm>
+#include <array>
 #include <cstring>
 #include <vector>
 
@@ -43,6 +45,7 @@ bool HasTheBits(const Rows& a, const Buffer& panel, int width, bool add) {
 }
 
 TEST(FewRows, HaveTheMicroKernelsBits) {
+  int held = 0;
   for (DType dtype : {DType::kF32, DType::kBf16, DType::kU8}) {
     for (int64_t k : {4, 64, 100, 300, 1000}) {
       const int64_t stride = k + 12;
@@ -51,6 +54,7 @@ TEST(FewRows, HaveTheMicroKernelsBits) {
       for (int64_t rows = 1; rows <= kFewRows; ++rows) {
         const Rows a{dtype, const_cast<void*>(numbers.as<void>()), rows, k, stride};
         if (!CanMultiplyFewRows(a)) continue;
+        ++held;
         for (int width : {64, 32}) {
           for (bool add : {false, true}) {
             ASSERT_TRUE(HasTheBits(a, panel, width, add))
@@ -60,6 +64,10 @@ TEST(FewRows, HaveTheMicroKernelsBits) {
       }
     }
   }
+  const bool any = std::ranges::any_of(std::array{DType::kF32, DType::kBf16, DType::kU8}, [](DType dtype) {
+    return CanMultiplyFewRows({dtype, nullptr, 1, 64, 64});
+  });
+  EXPECT_EQ(held > 0, any);
 }
 
 TEST(FewRows, AreNotThoseThatEndWithinAPairOrAreMany) {

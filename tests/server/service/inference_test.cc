@@ -313,10 +313,13 @@ TEST(Models, DescribeTellsTheDefaultsThatGenerateUses) {
   const v1::ModelDescription description = DescriptionOf(*world);
   v1::SamplingOptions sampling = description.default_sampling();
   const auto* fields = v1::SamplingOptions::descriptor();
+  int held = 0;
   for (int i = 0; i < fields->field_count(); ++i) {
     if (fields->field(i)->is_repeated() || fields->field(i)->name() == "seed") continue;
     EXPECT_TRUE(sampling.GetReflection()->HasField(sampling, fields->field(i))) << fields->field(i)->name();
+    ++held;
   }
+  EXPECT_GT(held, 0);
   auto text = [&](const v1::SamplingOptions& options, const v1::StoppingOptions& stopping) {
     v1::GenerateRequest request;
     request.add_inputs()->set_text("abc");
