@@ -6,6 +6,8 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "google/protobuf/io/tokenizer.h"
+#include "google/protobuf/text_format.h"
 
 namespace heed::cli {
 namespace {
@@ -14,6 +16,12 @@ std::string DefaultAddress() {
   const char* address = std::getenv("HEED_ADDRESS");
   return address != nullptr && *address != '\0' ? address : std::string(kDefaultAddress);
 }
+
+// The flag's own message says what is expected.
+class Silent : public google::protobuf::io::ErrorCollector {
+ public:
+  void AddError(int, int, const std::string&) override {}
+};
 
 }  // namespace
 
@@ -71,6 +79,30 @@ bool AbslParseFlag(absl::string_view text, TokenPositions* tokens, std::string* 
 }
 
 std::string AbslUnparseFlag(const TokenPositions& tokens) { return absl::StrJoin(tokens.positions, ","); }
+
+bool AbslParseFlag(absl::string_view text, AttentionChoice* choice, std::string* error) {
+  Silent silent;
+  google::protobuf::TextFormat::Parser parser;
+  parser.RecordErrorsTo(&silent);
+  *error = "fields of AttentionOptions as protobuf's text, such as layers: [0, 1] rows: 0";
+  return parser.ParseFromString(std::string(text.data(), text.size()), &choice->options);
+}
+
+std::string AbslUnparseFlag(const AttentionChoice& choice) { return choice.options.ShortDebugString(); }
+
+DetailsFlags::DetailsFlags(Arguments& arguments) {
+  arguments.Flag(
+      "attention", &attention,
+      "with --json: the weights of attention too, of these layers, heads and rows, counted from 0: "
+      "'layers: [0, 1] heads: 3 rows: 0', of each that is not named all; nothing after the = for "
+      "all; 'cross: true': those for an encoder-decoder's source");
+}
+
+std::optional<int> DetailsFlags::Wrong(const Arguments& arguments, const ServerFlags& server,
+                                       Terminal& terminal) const {
+  if (!attention || server.json) return std::nullopt;
+  return arguments.Wrong(terminal, "--attention needs --json: weights are shown as JSON only");
+}
 
 std::string LogprobLine(const v1::TokenLogprob& token) {
   std::string line = absl::StrFormat("%.4f  %s", token.logprob(), Quoted(token.bytes()));

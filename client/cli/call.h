@@ -54,6 +54,26 @@ struct TextFlags {
   std::vector<std::string> files;
 };
 
+// Which weights of attention, as protobuf's text: "layers: [0, 1] rows: 0"; "" for all.
+struct AttentionChoice {
+  v1::AttentionOptions options;
+};
+bool AbslParseFlag(absl::string_view text, AttentionChoice* choice, std::string* error);
+std::string AbslUnparseFlag(const AttentionChoice& choice);
+
+// What answers tell beside what they are for: flag --attention.
+struct DetailsFlags {
+  explicit DetailsFlags(Arguments& arguments);
+  // After Parse(): the exit status if what they ask for could not be shown.
+  std::optional<int> Wrong(const Arguments& arguments, const ServerFlags& server, Terminal& terminal) const;
+  template <typename Request>
+  void Set(Request* request) const {
+    if (attention) *request->mutable_details()->mutable_attention() = attention->options;
+  }
+
+  std::optional<AttentionChoice> attention;
+};
+
 // A token's line: "-0.2500  "be"", and after it, likeliest first, those that could stand in its place.
 std::string LogprobLine(const v1::TokenLogprob& token);
 

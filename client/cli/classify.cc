@@ -46,11 +46,14 @@ int Classify(Arguments& arguments, Terminal& terminal) {
                  "a model that labels tokens: a span for every token, also for those without a label");
   ServerFlags server(arguments);
   TextFlags flags(arguments);
+  DetailsFlags details(arguments);
   if (std::optional<int> ended = arguments.Parse(terminal)) return *ended;
+  if (std::optional<int> wrong = details.Wrong(arguments, server, terminal)) return *wrong;
   if (raw && threshold > 0) return arguments.Excludes(terminal, "raw", "threshold", "it is of probabilities");
 
   TextCall<v1::ClassifyRequest, v1::ClassifyResponse> call;
   flags.Set(call.request.mutable_target(), call.request.mutable_text());
+  details.Set(&call.request);
   call.request.mutable_options()->set_top(top);
   call.request.mutable_options()->set_raw_scores(raw);
   call.request.mutable_options()->set_threshold(threshold);

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <string_view>
 #include <vector>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
@@ -74,6 +76,29 @@ std::string Calls(const v1::ModelDescription& model) {
 
 std::string GlobalTokens(int64_t most) {
   return most == 0 ? "" : Cat("at most ", Grouped(most), " of an input's own");
+}
+
+// "4 heads in layers 0 2": those whose weights may be asked for.
+template <typename Heads>
+std::string Weighing(const v1::ModelDescription& model, Heads heads) {
+  std::map<int, std::vector<int>> layers;  // by their number of heads
+  for (int i = 0; i < model.attention_layers_size(); ++i)
+    layers[heads(model.attention_layers(i))].push_back(i);
+  layers.erase(0);
+  return absl::StrJoin(layers, ", ", [](std::string* out, const auto& entry) {
+    absl::StrAppend(out, entry.first, " heads in layers ", absl::StrJoin(entry.second, " "));
+  });
+}
+
+std::string Details(const v1::ModelDescription& model) {
+  const std::string own = Weighing(model, [](const auto& layer) { return layer.heads(); }),
+                    cross = Weighing(model, [](const auto& layer) { return layer.cross_heads(); });
+  if (own.empty() && cross.empty()) return "";
+  std::vector<std::string> parts;
+  if (!own.empty()) parts.push_back(Cat("attention of ", own));
+  if (!cross.empty()) parts.push_back(Cat("cross-attention of ", cross));
+  parts.push_back(Cat("at most ", Size(model.attention_limit_bytes()), " an input"));
+  return absl::StrJoin(parts, "; ");
 }
 
 std::string Length(int64_t tokens) { return tokens > 0 ? Cat(Grouped(tokens), " tokens") : "any length"; }
@@ -153,7 +178,7 @@ void Allowed(std::string& page, const v1::ServerLimits& limits) {
   Line(page, "a sequence", Cat("at most ", Grouped(limits.tokens()), " tokens"));
   Line(page, "answers",
        Cat("at most ", Size(limits.answer_bytes()), " a request, ", Size(limits.answers_bytes()),
-           " at a time"));
+           " at a time, weights of attention of ", Size(limits.attention_bytes()), " an input"));
   Line(page, "time",
        Cat("at most ", limits.deadline_seconds(), " s a request; ", limits.stall_seconds(),
            " s without a reader"));
@@ -190,6 +215,7 @@ void Shape(std::string& page, const v1::ModelDescription& model) {
 void Abilities(std::string& page, const v1::ModelDescription& model) {
   Line(page, "inputs", Inputs(model));
   Line(page, "global tokens", GlobalTokens(model.max_global_tokens()));
+  Line(page, "details", Details(model));
   Line(page, "calls", Calls(model));
   Line(page, "decoding", Word(model.decode_class()));
   Line(page, "vocabulary", Grouped(model.vocab_size()));

@@ -27,10 +27,13 @@ int Embed(Arguments& arguments, Terminal& terminal) {
        {"no", v1::EmbedOptions::NORMALIZE_NO}});
   ServerFlags server(arguments);
   TextFlags flags(arguments);
+  DetailsFlags details(arguments);
   if (std::optional<int> ended = arguments.Parse(terminal)) return *ended;
+  if (std::optional<int> wrong = details.Wrong(arguments, server, terminal)) return *wrong;
 
   TextCall<v1::EmbedRequest, v1::EmbedResponse> call;
   flags.Set(call.request.mutable_target(), call.request.mutable_text());
+  details.Set(&call.request);
   call.request.mutable_options()->set_normalize(normalize);
   call.method = &Client::Embed;
   call.add = [&](const Text& text, v1::EmbedRequest& request) {

@@ -29,10 +29,13 @@ int Fill(Arguments& arguments, Terminal& terminal) {
                  {0, 1 << 30});
   ServerFlags server(arguments);
   TextFlags flags(arguments);
+  DetailsFlags details(arguments);
   if (std::optional<int> ended = arguments.Parse(terminal)) return *ended;
+  if (std::optional<int> wrong = details.Wrong(arguments, server, terminal)) return *wrong;
 
   TextCall<v1::FillRequest, v1::FillResponse> call;
   flags.Set(call.request.mutable_target(), call.request.mutable_text());
+  details.Set(&call.request);
   call.request.mutable_options()->set_top(top);
   call.request.mutable_options()->mutable_positions()->Assign(positions.begin(), positions.end());
   call.method = &Client::Fill;

@@ -25,11 +25,14 @@ int Score(Arguments& arguments, Terminal& terminal) {
   arguments.Flag("top_logprobs", &top_logprobs, "and of the n likeliest in its place, 0 to 20", {0, 20});
   ServerFlags server(arguments);
   TextFlags flags(arguments);
+  DetailsFlags details(arguments);
   if (std::optional<int> ended = arguments.Parse(terminal)) return *ended;
+  if (std::optional<int> wrong = details.Wrong(arguments, server, terminal)) return *wrong;
   if (flags.form == InputForm::kPair) return arguments.Wrong(terminal, "--as=pair: must be text or tokens");
 
   TextCall<v1::ScoreRequest, v1::ScoreResponse> call;
   flags.Set(call.request.mutable_target(), call.request.mutable_text());
+  details.Set(&call.request);
   call.request.mutable_options()->set_logprobs(logprobs || top_logprobs > 0);
   call.request.mutable_options()->set_top_logprobs(top_logprobs);
   call.method = &Client::Score;

@@ -26,6 +26,7 @@
 #include "engine/base/archive.h"
 #include "engine/base/digest.h"
 #include "engine/base/threads.h"
+#include "engine/models/attention_weights.h"
 #include "engine/ops/gemm.h"
 
 namespace heed {
@@ -42,14 +43,6 @@ class Sequence {
   int64_t tokens() const { return tokens_; }  // taken in so far
  protected:
   int64_t tokens_ = 0;
-};
-
-// The softmax's weights in one attention, of the rows of one pass.
-struct LayerWeights {
-  int heads = 0;  // 0: this attention gives none
-  bool cross = false;
-  int64_t rows = 0, keys = 0;
-  std::vector<float> weights{};  // [heads, rows, keys]; 0 where a row may not look
 };
 
 // One sequence's share of a batch.
@@ -73,9 +66,10 @@ struct Work {
   std::function<void(int32_t row, std::span<const float> output)> read;
 
   // If somebody asks for them: the softmax's weights of `tokens` for all keys so far, an entry for each
-  // attention (of an encoder-decoder, each of the decoder's) in the order of layers. Complete when the pass
-  // is done. No part of WorkspaceBytes(): ModelInfo::weighing_heads * rows * keys floats.
+  // attention of ModelInfo::attentions in their order, or for each of the choice. Complete when the pass is
+  // done. No part of WorkspaceBytes(): WeighingBytes().
   std::vector<LayerWeights>* weights = nullptr;
+  const WeightsChoice* choice = nullptr;  // of what is in ModelInfo::attentions; null: all. Outlives the pass
 
   int64_t rows() const { return static_cast<int64_t>(source.size() + tokens.size()); }
 };
@@ -108,7 +102,7 @@ struct ModelInfo {
   int64_t max_tokens = 0;         // the longest sequence; 0 = no limit of its own
   int64_t max_source_tokens = 0;  // encoder-decoders: the longest source; 0 = no limit of its own
   DecodeClass decode = DecodeClass::kNone;
-  int weighing_heads = 0;  // of all layers, whose weights a Work may ask for
+  std::vector<AttentionInfo> attentions;  // in their order; of an encoder-decoder, the decoder's
   // Encoders, with or without a decoder: how many global tokens a request may name, which are rows of label 1
   // (RowLabel::kGlobal); 0: none.
   int64_t max_global_tokens = 0;

@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "absl/log/check.h"
 #include "engine/base/digest.h"
 #include "engine/base/status.h"
 #include "engine/models/config.h"
@@ -129,6 +130,24 @@ std::string AttentionNames(const ModelConfig& config) {
   return names;
 }
 
+// A stack's, step by step.
+std::vector<AttentionInfo> AttentionsOf(const std::vector<LayerConfig>& layers, const Stack& stack) {
+  std::vector<AttentionInfo> attentions;
+  const auto add = [&](const Json& fields, int layer, bool cross) {
+    const Attention& attention = stack.steps[attentions.size()].attention.attention();
+    attentions.push_back({.type = fields.value("type", ""),
+                          .layer = layer,
+                          .cross = cross,
+                          .weighing_heads = attention.weighing_heads()});
+  };
+  for (int i = 0; i < std::ssize(layers); ++i) {
+    add(layers[i].attention, i, /*cross=*/false);
+    if (!layers[i].cross_attention.is_null()) add(layers[i].cross_attention, i, /*cross=*/true);
+  }
+  CHECK_EQ(attentions.size(), stack.steps.size());
+  return attentions;
+}
+
 int64_t Shorter(int64_t a, int64_t b) { return a == 0 ? b : b == 0 ? a : std::min(a, b); }
 
 // The longest sequence that the attentions of a stack read, beside `longest`: as rows, or as source.
@@ -179,7 +198,7 @@ ModelInfo Describe(const ModelConfig& config, const std::optional<Stack>& encode
         Longest(stack, /*source=*/true, Longest(*encoder, /*source=*/false, config.max_positions));
   }
   info.decode = config.architecture == Architecture::kEncoder ? DecodeClass::kNone : DecodeOf(stack);
-  for (const Step& step : stack.steps) info.weighing_heads += step.attention.attention().weighing_heads();
+  info.attentions = AttentionsOf(encoder ? config.decoder_layers : config.layers, stack);
   info.max_global_tokens = MostGlobalTokens(encoder ? *encoder : stack);
   info.data_dependent = IsDataDependent(stack) || (encoder && IsDataDependent(*encoder));
   info.normalize = config.normalize && config.head == Head::kEmbedding;

@@ -70,6 +70,7 @@ bool StackPass::Advance(Threads& threads, Turn& turn) {
         stage_ = Stage::kAttention;
         break;
       case Stage::kAttention:
+        KeepChosenWeights();
         fresh_.clear();
         ++step_;
         stage_ = Stage::kProgram;
@@ -222,7 +223,7 @@ void StackPass::BeginAttention(bool source) {
     if (!share.sequence && !fresh_[s]) fresh_[s] = sublayer().attention().Start();
     AttentionRun& run = share.sequence ? share.sequence->run(step_) : *fresh_[s];
     AttentionRows rows = RowsOf(share, source);
-    if (share.weights != nullptr && !source) AskForWeights(share, run, rows);
+    if (!source && WantsWeights(share)) AskForWeights(share, run, rows);
     std::vector<Rows> own;
     for (size_t p = 0; p < products.size(); ++p) {
       const bool of_source = sublayer().attention().products()[p].of_source;
@@ -232,6 +233,12 @@ void StackPass::BeginAttention(bool source) {
     }
     attention_.Add(static_cast<int>(s), run, rows, own);
   }
+}
+
+// Whether this step's attention is among those whose weights the share asks for.
+bool StackPass::WantsWeights(const Share& share) const {
+  return share.weights != nullptr &&
+         (share.choice == nullptr || IsChosen(*share.choice, static_cast<int64_t>(step_)));
 }
 
 // A place for the weights of this step's attention, if it gives any.
@@ -246,6 +253,14 @@ void StackPass::AskForWeights(const Share& share, const AttentionRun& run, Atten
   layer.weights.resize(layer.heads * layer.rows * layer.keys);
   rows.weights = layer.weights.data();
   rows.weight_keys = layer.keys;
+}
+
+// The step's attention is done: of its weights only what is asked for stays.
+void StackPass::KeepChosenWeights() const {
+  for (const Share& share : shares_) {
+    if (!share.dropped && share.choice != nullptr && WantsWeights(share))
+      Keep(*share.choice, &share.weights->back());
+  }
 }
 
 AttentionRows StackPass::RowsOf(const Share& share, bool source) const {

@@ -9,6 +9,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "engine/models/attention_pass.h"
+#include "engine/models/attention_weights.h"
 #include "engine/models/transformer.h"
 #include "engine/models/turn.h"
 
@@ -32,6 +33,7 @@ class StackPass {
     int64_t count = 0;
     int source = -1;  // the share of the source pass that its cross-attention takes in; -1: none
     std::vector<LayerWeights>* weights = nullptr;  // as Work's
+    const WeightsChoice* choice = nullptr;
     bool labelled = false;
     bool dropped = false;
   };
@@ -79,7 +81,9 @@ class StackPass {
   bool RunStage(Threads& threads, Turn& turn);
   bool OpenSources(Threads& threads, Turn& turn);
   void BeginAttention(bool source);
+  bool WantsWeights(const Share& share) const;
   void AskForWeights(const Share& share, const AttentionRun& run, AttentionRows& rows) const;
+  void KeepChosenWeights() const;
   AttentionRows RowsOf(const Share& share, bool source) const;
   RowPlaces PlacesOf(int64_t first, int64_t count) const;
   RowBlock Block(Team& team, int thread, int buffers, int64_t first, int64_t count) const;

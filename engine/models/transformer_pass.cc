@@ -46,6 +46,7 @@ void TransformerPass::Add(Work& work) {
   share.sequence = info.architecture == Architecture::kEncoder ? nullptr : sequence;
   share.first = sequence->next();
   share.weights = work.weights;
+  share.choice = work.choice;
   if (work.weights != nullptr) work.weights->clear();
   if (source > 0) {
     share.source = static_cast<int>(sources_->shares().size());

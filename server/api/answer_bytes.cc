@@ -84,6 +84,19 @@ int64_t FilledBytes(const FillOptions& options, int64_t positions, int64_t token
          positions * position;
 }
 
+// The weights thrice: of the job, of the message, on the wire.
+int64_t AttentionWeightsBytes(const WeightsChoice& choice, const ModelInfo& info, int64_t rows,
+                              int64_t source) {
+  int64_t indices = choice.rows.empty() ? rows : std::ssize(choice.rows), layers = 0;
+  for (const int32_t i : choice.attentions) {
+    indices += info.attentions[i].weighing_heads;
+    layers += static_cast<int64_t>(sizeof(LayerWeights)) + 3 * kHeap + Object<v1::AttentionWeights::Layer>() +
+              2 * kNumber;
+  }
+  return 3 * ChosenBytes(info.attentions, choice, rows, source) + indices * 2 * kNumber + layers +
+         Object<v1::AttentionWeights>() + 2 * kNumber;
+}
+
 int64_t StreamedTokenBytes(const v1::GenerateDetails& details, int64_t token_bytes) {
   const int64_t choice = sizeof(TokenChoice) + kListBytes +
                          details.top_logprobs() * static_cast<int64_t>(sizeof(std::pair<int32_t, float>));

@@ -23,6 +23,10 @@ int64_t EmbeddingBytes(const EmbedOptions& options, const ModelInfo& info);
 int64_t ScoredBytes(const v1::ScoreOptions& options, int64_t tokens, int64_t token_bytes);
 int64_t FilledBytes(const FillOptions& options, int64_t positions, int64_t token_bytes);
 
+// Weights of attention that an input of so many rows, and such a source, is answered with beside.
+int64_t AttentionWeightsBytes(const WeightsChoice& choice, const ModelInfo& info, int64_t rows,
+                              int64_t source);
+
 // A token of a stream, from its making until its event has gone.
 int64_t StreamedTokenBytes(const v1::GenerateDetails& details, int64_t token_bytes);
 // What a sample of a stream takes beside its tokens.

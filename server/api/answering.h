@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -16,7 +17,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "engine/base/status.h"
+#include "server/api/answer_bytes.h"
 #include "server/api/answers.h"
+#include "server/api/attention.h"
 #include "server/api/context.h"
 #include "server/api/inputs.h"
 #include "server/error.h"
@@ -32,7 +35,9 @@ class Answering : public InputJobs {
   using Call = UnaryCall<Request, Response>;
   using Value = std::decay_t<decltype(std::declval<Response>().results(0).value())>;
 
-  Answering(const ApiContext& api, std::shared_ptr<Call> call, const ServedModel* model)
+  // `weights` of attention that the request asks for.
+  Answering(const ApiContext& api, std::shared_ptr<Call> call, const ServedModel* model,
+            std::optional<WeightsChoice> weights)
       : InputJobs(
             {.edge = api.edge,
              .model = model,
@@ -42,6 +47,8 @@ class Answering : public InputJobs {
         metrics_(api.metrics->Of(*model)),
         reader_(model, metrics_, &api.edge->clock(), api.limits(), call->request().text(),
                 MaxInputTokens(model->info(), api.limits())),
+        weights_(std::move(weights)),
+        attention_bytes_(api.limits().attention_bytes()),
         send_bytes_(api.config->transport().send_bytes()),
         call_(std::move(call)),
         results_(call_->request().inputs_size(), absl::UnknownError("")) {}
@@ -68,6 +75,17 @@ class Answering : public InputJobs {
             .urgency = urgency(),
             .labels = std::move(input.labels)};
   }
+  // The memory of the i-th input's answer: `bytes`, and what the request's details add, for which the job is
+  // asked. The job will read so many rows; there is none that reads no row.
+  absl::Status ReserveAnswer(int i, int64_t bytes, int64_t rows, JobInput* input) {
+    if (weights_ && rows > 0) {
+      const int64_t source = std::ssize(input->source);
+      RETURN_IF_ERROR(CheckChoice(*weights_, info(), rows, source, attention_bytes_, Where(i)));
+      bytes += AttentionWeightsBytes(*weights_, info(), rows, source);
+      input->weights = weights_;
+    }
+    return Reserve(bytes);
+  }
   static std::string Where(int i) { return Cat("inputs[", i, "]"); }
   // What a factory of jobs refuses is the input's fault.
   static absl::StatusOr<std::shared_ptr<Job>> AtInput(absl::StatusOr<std::shared_ptr<Job>> job, int i) {
@@ -85,6 +103,8 @@ class Answering : public InputJobs {
           const Result result = job->Answer();
           self->metrics_->Spent(result.usage);
           value = convert(result);
+          if (job->choice())
+            *value->mutable_attention() = ToMessage(*job->choice(), job->weights(), self->info());
         });
         self->Put(i, status.ok() ? std::move(value) : status);
       });
@@ -164,7 +184,8 @@ class Answering : public InputJobs {
 
   ModelMetrics* const metrics_;
   const InputReader reader_;
-  const int64_t send_bytes_;
+  const std::optional<WeightsChoice> weights_;
+  const int64_t attention_bytes_, send_bytes_;
   const std::shared_ptr<Call> call_;
   std::vector<absl::StatusOr<Value>> results_;  // [i]: written once, by whoever ends the i-th
 };

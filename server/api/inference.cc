@@ -1,6 +1,7 @@
 #include "server/api/inference.h"
 
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -20,8 +21,8 @@ using MadeJob = absl::StatusOr<std::shared_ptr<Job>>;
 class ClassifyInputs final : public Answering<v1::ClassifyRequest, v1::ClassifyResponse> {
  public:
   ClassifyInputs(const ApiContext& api, std::shared_ptr<Call> call, const ServedModel* model,
-                 const ClassifyOptions& options)
-      : Answering(api, std::move(call), model), options_(options) {}
+                 std::optional<WeightsChoice> weights, const ClassifyOptions& options)
+      : Answering(api, std::move(call), model, std::move(weights)), options_(options) {}
 
  private:
   MadeJob Make(int i) override {
@@ -30,16 +31,18 @@ class ClassifyInputs final : public Answering<v1::ClassifyRequest, v1::ClassifyR
     return AtInput(of_tokens ? OfTokens(std::move(input), i) : OfWhole(std::move(input), i), i);
   }
 
-  MadeJob OfTokens(TokenInput input, int i) {
-    RETURN_IF_ERROR(Reserve(SpansBytes(options_, info(), std::ssize(input.ids))));
-    Offsets offsets = std::move(input.offsets);
-    return NewClassifyTokensJob(ToJob(std::move(input)), std::move(offsets), options_,
-                                Into<ClassifiedTokens>(i));
+  MadeJob OfTokens(TokenInput read, int i) {
+    Offsets offsets = std::move(read.offsets);
+    JobInput input = ToJob(std::move(read));
+    const int64_t tokens = std::ssize(input.ids);
+    RETURN_IF_ERROR(ReserveAnswer(i, SpansBytes(options_, info(), tokens), tokens, &input));
+    return NewClassifyTokensJob(std::move(input), std::move(offsets), options_, Into<ClassifiedTokens>(i));
   }
 
-  MadeJob OfWhole(TokenInput input, int i) {
-    RETURN_IF_ERROR(Reserve(ClassificationBytes(options_, info())));
-    return NewClassifyJob(ToJob(std::move(input)), options_, Into<Classified>(i));
+  MadeJob OfWhole(TokenInput read, int i) {
+    JobInput input = ToJob(std::move(read));
+    RETURN_IF_ERROR(ReserveAnswer(i, ClassificationBytes(options_, info()), std::ssize(input.ids), &input));
+    return NewClassifyJob(std::move(input), options_, Into<Classified>(i));
   }
 
   const ClassifyOptions options_;
@@ -48,14 +51,15 @@ class ClassifyInputs final : public Answering<v1::ClassifyRequest, v1::ClassifyR
 class EmbedInputs final : public Answering<v1::EmbedRequest, v1::EmbedResponse> {
  public:
   EmbedInputs(const ApiContext& api, std::shared_ptr<Call> call, const ServedModel* model,
-              const EmbedOptions& options)
-      : Answering(api, std::move(call), model), options_(options) {}
+              std::optional<WeightsChoice> weights, const EmbedOptions& options)
+      : Answering(api, std::move(call), model, std::move(weights)), options_(options) {}
 
  private:
   MadeJob Make(int i) override {
-    ASSIGN_OR_RETURN(TokenInput input, reader().Read(request().inputs(i), Where(i)));
-    RETURN_IF_ERROR(Reserve(EmbeddingBytes(options_, info())));
-    return AtInput(NewEmbedJob(ToJob(std::move(input)), options_, Into<Embedded>(i)), i);
+    ASSIGN_OR_RETURN(TokenInput read, reader().Read(request().inputs(i), Where(i)));
+    JobInput input = ToJob(std::move(read));
+    RETURN_IF_ERROR(ReserveAnswer(i, EmbeddingBytes(options_, info()), std::ssize(input.ids), &input));
+    return AtInput(NewEmbedJob(std::move(input), options_, Into<Embedded>(i)), i);
   }
 
   const EmbedOptions options_;
@@ -63,17 +67,20 @@ class EmbedInputs final : public Answering<v1::EmbedRequest, v1::EmbedResponse> 
 
 class FillInputs final : public Answering<v1::FillRequest, v1::FillResponse> {
  public:
-  FillInputs(const ApiContext& api, std::shared_ptr<Call> call, const ServedModel* model, FillOptions options)
-      : Answering(api, std::move(call), model), options_(std::move(options)) {}
+  FillInputs(const ApiContext& api, std::shared_ptr<Call> call, const ServedModel* model,
+             std::optional<WeightsChoice> weights, FillOptions options)
+      : Answering(api, std::move(call), model, std::move(weights)), options_(std::move(options)) {}
 
  private:
   MadeJob Make(int i) override {
-    ASSIGN_OR_RETURN(TokenInput input, reader().Read(request().inputs(i), Where(i)));
+    ASSIGN_OR_RETURN(TokenInput read, reader().Read(request().inputs(i), Where(i)));
+    JobInput input = ToJob(std::move(read));
     const int64_t positions = std::ssize(PositionsToFill(options_, info(), input.ids));
-    RETURN_IF_ERROR(Reserve(FilledBytes(options_, positions, token_bytes())));
+    RETURN_IF_ERROR(
+        ReserveAnswer(i, FilledBytes(options_, positions, token_bytes()), std::ssize(input.ids), &input));
     auto done = Into<Filled>(
         i, [tokenizer = model().tokenizer()](const Filled& filled) { return ToMessage(filled, tokenizer); });
-    return AtInput(NewFillJob(ToJob(std::move(input)), options_, std::move(done)), i);
+    return AtInput(NewFillJob(std::move(input), options_, std::move(done)), i);
   }
 
   const FillOptions options_;
@@ -82,8 +89,8 @@ class FillInputs final : public Answering<v1::FillRequest, v1::FillResponse> {
 class ScoreInputs final : public Answering<v1::ScoreRequest, v1::ScoreResponse> {
  public:
   ScoreInputs(const ApiContext& api, std::shared_ptr<Call> call, const ServedModel* model,
-              const ScoreOptions& options)
-      : Answering(api, call, model),
+              std::optional<WeightsChoice> weights, const ScoreOptions& options)
+      : Answering(api, call, model, std::move(weights)),
         options_(options),
         continuations_(model, metrics(), &api.edge->clock(), api.limits(), call->request().text(),
                        MaxTokens(model->info(), api.limits())) {}
@@ -97,8 +104,9 @@ class ScoreInputs final : public Answering<v1::ScoreRequest, v1::ScoreResponse> 
 
   MadeJob Make(int i) override {
     ASSIGN_OR_RETURN(Continued read, Read(request().inputs(i), Where(i)));
-    const int64_t tokens = std::ssize(read.input.ids) - read.begin;
-    RETURN_IF_ERROR(Reserve(ScoredBytes(request().options(), tokens, token_bytes())));
+    const int64_t tokens = std::ssize(read.input.ids), scored = tokens - read.begin;
+    RETURN_IF_ERROR(
+        ReserveAnswer(i, ScoredBytes(request().options(), scored, token_bytes()), tokens - 1, &read.input));
     const bool logprobs = request().options().logprobs();
     auto done = Into<Scored>(i, [tokenizer = model().tokenizer(), logprobs](const Scored& scored) {
       return ToMessage(scored, tokenizer, logprobs);
@@ -141,28 +149,32 @@ absl::StatusOr<const ServedModel*> ModelFor(std::string_view rpc, const ApiConte
 absl::Status Classify(const ApiContext& api, std::shared_ptr<ClassifyInputs::Call> call) {
   ASSIGN_OR_RETURN(const ServedModel* model, ModelFor("Classify", api, call->request()));
   ASSIGN_OR_RETURN(ClassifyOptions options, ToOptions(call->request().options(), model->info()));
-  std::make_shared<ClassifyInputs>(api, std::move(call), model, options)->Begin();
+  ASSIGN_OR_RETURN(auto weights, ToChoice(call->request().details(), *model));
+  std::make_shared<ClassifyInputs>(api, std::move(call), model, std::move(weights), options)->Begin();
   return absl::OkStatus();
 }
 
 absl::Status Embed(const ApiContext& api, std::shared_ptr<EmbedInputs::Call> call) {
   ASSIGN_OR_RETURN(const ServedModel* model, ModelFor("Embed", api, call->request()));
   ASSIGN_OR_RETURN(EmbedOptions options, ToOptions(call->request().options()));
-  std::make_shared<EmbedInputs>(api, std::move(call), model, options)->Begin();
+  ASSIGN_OR_RETURN(auto weights, ToChoice(call->request().details(), *model));
+  std::make_shared<EmbedInputs>(api, std::move(call), model, std::move(weights), options)->Begin();
   return absl::OkStatus();
 }
 
 absl::Status Score(const ApiContext& api, std::shared_ptr<ScoreInputs::Call> call) {
   ASSIGN_OR_RETURN(const ServedModel* model, ModelFor("Score", api, call->request()));
   ASSIGN_OR_RETURN(ScoreOptions options, ToOptions(call->request().options()));
-  std::make_shared<ScoreInputs>(api, std::move(call), model, options)->Begin();
+  ASSIGN_OR_RETURN(auto weights, ToChoice(call->request().details(), *model));
+  std::make_shared<ScoreInputs>(api, std::move(call), model, std::move(weights), options)->Begin();
   return absl::OkStatus();
 }
 
 absl::Status Fill(const ApiContext& api, std::shared_ptr<FillInputs::Call> call) {
   ASSIGN_OR_RETURN(const ServedModel* model, ModelFor("Fill", api, call->request()));
   ASSIGN_OR_RETURN(FillOptions options, ToOptions(call->request().options()));
-  std::make_shared<FillInputs>(api, std::move(call), model, std::move(options))->Begin();
+  ASSIGN_OR_RETURN(auto weights, ToChoice(call->request().details(), *model));
+  std::make_shared<FillInputs>(api, std::move(call), model, std::move(weights), std::move(options))->Begin();
   return absl::OkStatus();
 }
 

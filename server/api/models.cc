@@ -169,6 +169,7 @@ void AddLimits(const ServedModel& model, const config::v1::LimitsConfig& limits,
   out->set_max_source_tokens(info.max_source_tokens);
   out->set_state_bytes_per_token(GrowthPerToken(model.model(), longest, sourced ? source : 0));
   out->set_state_limit_bytes(model.spec.scheduling.state_bytes);
+  out->set_attention_limit_bytes(limits.attention_bytes());
   AddCosts(model.model(), std::min(longest, source), out);
 }
 
@@ -203,9 +204,25 @@ void AddInterface(const ServedModel& model, v1::ModelDescription* out) {
   AddDefaults(info, out);
 }
 
+// Each layer has an attention, and then, of an encoder-decoder, another that looks at the source.
+void AddAttention(const ModelInfo& info, v1::ModelDescription* out) {
+  for (const AttentionInfo& each : info.attentions) {
+    if (each.cross) {
+      v1::AttentionLayer& layer = *out->mutable_attention_layers()->rbegin();
+      layer.set_cross_type(each.type);
+      layer.set_cross_heads(each.weighing_heads);
+    } else {
+      v1::AttentionLayer& layer = *out->add_attention_layers();
+      layer.set_type(each.type);
+      layer.set_heads(each.weighing_heads);
+    }
+  }
+}
+
 void AddShape(const ModelInfo& info, v1::ModelDescription* out) {
   out->set_architecture(ToMessage(info.architecture));
   for (absl::string_view type : absl::StrSplit(info.attention, '+')) out->add_attention(std::string(type));
+  AddAttention(info, out);
   out->set_head(ToMessage(info.head));
   out->set_decode_class(ToMessage(info.decode));
   out->set_width(info.width);

@@ -42,6 +42,7 @@ void AddConfigured(const config::v1::LimitsConfig& limits, v1::ServerLimits* out
   out->set_tokens(limits.tokens());
   out->set_answer_bytes(limits.answer_bytes());
   out->set_answers_bytes(limits.answers_bytes());
+  out->set_attention_bytes(limits.attention_bytes());
   out->set_deadline_seconds(limits.deadline_seconds());
   out->set_stall_seconds(limits.stall_seconds());
   out->set_requests(limits.requests());
@@ -67,7 +68,8 @@ void AddFixed(v1::ServerLimits* out) {
 void AddFeatures(const config::v1::ServerConfig& config, v1::ServerDescription* out) {
   if (config.reflection()) out->add_features("reflection");
   if (!config.metrics_address().empty()) out->add_features("metrics");
-  for (const char* always : {"beam_search", "error_details", "request_id"}) out->add_features(always);
+  for (const char* always : {"attention_weights", "beam_search", "error_details", "request_id"})
+    out->add_features(always);
 }
 
 v1::ServerDescription Describe(const ApiContext& api) {

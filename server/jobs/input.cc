@@ -61,11 +61,17 @@ absl::Status Validate(const JobInput& input) {
 
 JobTerms TermsOf(const JobInput& input, int64_t longest, int64_t sequences) {
   const ModelInfo& info = input.model->info();
-  return {.urgency = input.urgency,
-          .rows = input.rows(),
-          .source = std::ssize(input.source),
-          .bytes = sequences * input.model->StateBytes(longest, std::ssize(input.source), input.labelled()),
-          .whole = info.architecture != Architecture::kDecoder || info.decode != DecodeClass::kExact};
+  const int64_t source = std::ssize(input.source);
+  JobTerms terms{.urgency = input.urgency,
+                 .rows = input.rows(),
+                 .source = source,
+                 .bytes = sequences * input.model->StateBytes(longest, source, input.labelled()),
+                 .whole = info.architecture != Architecture::kDecoder || info.decode != DecodeClass::kExact};
+  if (input.weights) {
+    terms.bytes += WeighingBytes(info.attentions, *input.weights, std::ssize(input.ids), source);
+    terms.whole = true;
+  }
+  return terms;
 }
 
 Work NextRows(Sequence* sequence, const JobInput& input, int64_t begin, int64_t rows) {

@@ -4,6 +4,7 @@
 #define HEED_SERVER_JOBS_INPUT_H_
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -20,6 +21,9 @@ struct JobInput {
   Urgency urgency;
   std::vector<int32_t> source;  // of an encoder-decoder
   std::vector<int32_t> labels;  // of each row that an encoder reads (RowLabel); empty: none are given
+  // Which weights of attention are wanted: each is within the model and its rows. Then the first phase is one
+  // pass, as weights are the same bits only where rows come together.
+  std::optional<WeightsChoice> weights{};
 
   int64_t rows() const { return static_cast<int64_t>(source.size() + ids.size()); }
   // Rows whose label is not 0, or kNoLabels.

@@ -32,6 +32,10 @@ void ReadingJob::Next(int64_t rows, std::vector<Work>* batch) {
     work.wanted.push_back(static_cast<int32_t>(*row - asked_));
   }
   work.read = [this](int32_t, std::span<const float> output) { ReadNext(output); };
+  if (input_.weights) {
+    work.weights = &weights_;
+    work.choice = &*input_.weights;
+  }
   asked_ += work.rows();
   batch->push_back(std::move(work));
 }

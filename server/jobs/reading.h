@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -26,6 +27,10 @@ class ReadingJob : public Job {
   void Next(int64_t rows, std::vector<Work>* batch) override;
   absl::StatusOr<bool> Take() override;
   void End(const absl::Status& status) override;
+
+  // Once all was read: the weights that JobInput::weights asks for, an entry for each attention chosen.
+  const std::optional<WeightsChoice>& choice() const { return input_.weights; }
+  const std::vector<LayerWeights>& weights() const { return weights_; }
 
  protected:
   // The input is valid; `wanted` are rows of it, ascending.
@@ -50,6 +55,7 @@ class ReadingJob : public Job {
   int64_t asked_ = 0;                   // rows that are or were in a pass
   int64_t outputs_ = 0;                 // that Read() has had
   bool finite_ = true;                  // all of them
+  std::vector<LayerWeights> weights_;   // written by the pass
 };
 
 // A reading job with a Result to be had of it.

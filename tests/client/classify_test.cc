@@ -61,6 +61,38 @@ TEST(Classify, GlobalTokensAreOfEachText) {
                         "with commas between"));
 }
 
+TEST(Classify, AsksForWeightsOfAttentionAndShowsThemAsJson) {
+  FakeServer server;
+  v1::ClassifyRequest sent;
+  server.classify = [&](auto&, const v1::ClassifyRequest& request, v1::ClassifyResponse& response) {
+    sent = request;
+    auto* attention = response.add_results()->mutable_value()->mutable_attention();
+    attention->set_keys(2);
+    attention->add_layers()->add_weights(0.25);
+    return grpc::Status::OK;
+  };
+  const Outcome run =
+      RunAt(server, {"classify", "--json", "--attention=layers: [1, 0] rows: 3 cross: true", "one"});
+  EXPECT_EQ(run.exit, kDone) << run.err;
+  EXPECT_EQ(sent.details().attention().ShortDebugString(), "layers: 1 layers: 0 rows: 3 cross: true");
+  EXPECT_THAT(run.out,
+              HasSubstr("\"attention\":{\"layers\":[{\"layer\":0,\"heads\":[],\"weights\":[0.25]}]"));
+  ASSERT_EQ(RunAt(server, {"classify", "--json", "--attention=", "one"}).exit, kDone);
+  EXPECT_TRUE(sent.details().has_attention()) << "all";
+  ASSERT_EQ(RunAt(server, {"classify", "--json", "one"}).exit, kDone);
+  EXPECT_FALSE(sent.has_details());
+}
+
+TEST(Classify, WeightsThatCouldNotBeShownAreNotAskedFor) {
+  const Outcome run = Heed({"classify", "--attention=rows: 0", "text"});
+  EXPECT_EQ(run.exit, kUsage);
+  EXPECT_THAT(run.err, HasSubstr("--attention needs --json"));
+  const Outcome wrong = Heed({"classify", "--json", "--attention=row: 0", "text"});
+  EXPECT_EQ(wrong.exit, kUsage);
+  EXPECT_THAT(wrong.err,
+              HasSubstr("--attention=row: 0: must be fields of AttentionOptions as protobuf's text"));
+}
+
 TEST(Classify, RawScoresAndAThresholdExcludeEachOther) {
   const Outcome run = Heed({"classify", "--raw", "--threshold=0.5", "text"});
   EXPECT_EQ(run.exit, kUsage);

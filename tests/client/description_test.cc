@@ -129,6 +129,24 @@ TEST(Describe, SaysHowManyGlobalTokensAnInputMayNameAndWhatTheyCost) {
                               "        5e+09\n")));
 }
 
+TEST(Describe, SaysWhichWeightsOfAttentionMayBeAskedFor) {
+  FakeServer server;
+  server.describe_model = [](auto&, auto&, v1::ModelDescription& model) {
+    model = Known();
+    for (const int heads : {4, 0, 4, 2}) {
+      auto* layer = model.add_attention_layers();
+      layer->set_heads(heads);
+      layer->set_cross_heads(8);
+    }
+    model.set_attention_limit_bytes(5'000'000);
+    return grpc::Status::OK;
+  };
+  EXPECT_THAT(RunAt(server, {"describe", "polarity"}).out,
+              HasSubstr("details        attention of 2 heads in layers 3, 4 heads in layers 0 2; "
+                        "cross-attention of 8 heads "
+                        "in layers 0 1 2 3; at most 5.0 MB an input\n"));
+}
+
 // The defaults as a server gives them where a model changes nothing.
 v1::SamplingOptions NeutralSampling() {
   v1::SamplingOptions sampling;

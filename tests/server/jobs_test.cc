@@ -460,5 +460,25 @@ TEST_F(JobsTest, LabelsAreOneARowAndAtMostAsManyAsTheModelTakes) {
   EXPECT_THAT(refusal({0, 2, 0}), HasSubstr("label 1 is 2"));
 }
 
+TEST_F(JobsTest, WeightsOfAttentionCountInItsBytesAndAreOfOnePass) {
+  ModelInfo info = InfoOf(Architecture::kDecoder, {});
+  info.decode = DecodeClass::kExact;
+  info.attentions = {{.type = "full", .layer = 0, .weighing_heads = 4},
+                     {.type = "linear", .layer = 1},
+                     {.type = "full", .layer = 2, .weighing_heads = 2}};
+  model_.set_info(info);
+  JobInput input{.model = &model_, .ids = {1, 2, 3}};
+  const JobTerms plain = TermsOf(input, 3);
+  EXPECT_FALSE(plain.whole);
+  const auto more = [&](const WeightsChoice& choice) {
+    input.weights = choice;
+    const JobTerms terms = TermsOf(input, 3);
+    EXPECT_TRUE(terms.whole);
+    return terms.bytes - plain.bytes;
+  };
+  EXPECT_EQ(more({}), 4 * (4 * 3 * 3) + 4 * (4 + 2) * 3 * 3);
+  EXPECT_EQ(more({.attentions = {2}, .heads = {1}, .rows = {0, 2}}), 4 * (2 * 3 * 3) + 4 * 2 * 3);
+}
+
 }  // namespace
 }  // namespace heed

@@ -42,7 +42,7 @@ void ExpectSums(const LayerWeights& layer) {
 TEST(AttentionWeights, AreOfAllLayersAndOfWhoAsksOnly) {
   const RandomModel random = MakeRandomModel(SmallConfig("encoder", "none"), Precision::kF32);
   const Model& model = *random.model;
-  EXPECT_EQ(model.info().weighing_heads, 8);
+  ASSERT_EQ(model.info().attentions.size(), 2);
   const auto a = model.Start(), b = model.Start();
   Asked asked, other;
   std::vector<Work> batch;
@@ -58,6 +58,35 @@ TEST(AttentionWeights, AreOfAllLayersAndOfWhoAsksOnly) {
     EXPECT_EQ(layer.keys, 5);
     ExpectSums(layer);
   }
+}
+
+TEST(AttentionWeights, ThatAreChosenAreThoseOfAllAndNothingElseIsHeld) {
+  Json config = SmallConfig("decoder", "lm");
+  config["layers"].push_back(config["layers"][0]);
+  const RandomModel random = MakeRandomModel(config, Precision::kF32);
+  const WeightsChoice choice{.attentions = {0, 2}, .heads = {1, 3}, .rows = {0, 2, 4}};
+  const auto a = random.model->Start(), b = random.model->Start();
+  Asked all, chosen;
+  RunPass(*random.model, {Asking(*a, {3, 4, 5, 6, 7}, all)});
+  Work work = Asking(*b, {3, 4, 5, 6, 7}, chosen);
+  work.choice = &choice;
+  RunPass(*random.model, {work});
+  EXPECT_EQ(chosen.output, all.output);
+  ASSERT_EQ(chosen.weights.size(), 2);
+  int64_t bytes = 0;
+  for (size_t i = 0; i < 2; ++i) {
+    const LayerWeights &whole = all.weights[2 * i], &part = chosen.weights[i];
+    ASSERT_EQ(part.weights.size(), 2 * 3 * 5);
+    EXPECT_EQ(part.heads, 2);
+    EXPECT_EQ(part.rows, 3);
+    for (int64_t at = 0; at < std::ssize(part.weights); ++at) {
+      const int64_t head = choice.heads[at / 15], row = choice.rows[at / 5 % 3];
+      EXPECT_EQ(part.weights[at], whole.weights[(head * 5 + row) * 5 + at % 5]) << at;
+    }
+    bytes += 4 * static_cast<int64_t>(part.weights.capacity());
+  }
+  EXPECT_EQ(bytes, ChosenBytes(random.model->info().attentions, choice, 5, 0));
+  EXPECT_EQ(WeighingBytes(random.model->info().attentions, choice, 5, 0), bytes + 4 * 4 * 5 * 5);
 }
 
 TEST(AttentionWeights, OfAStepAreForAllTokensBefore) {
@@ -102,7 +131,12 @@ TEST(AttentionWeights, AreNoneWhereThereIsNoSoftmax) {
   Json config = SmallConfig("decoder", "lm");
   config["layers"][0]["attention"] = {{"type", "linear"}};
   const RandomModel random = MakeRandomModel(config, Precision::kF32);
-  EXPECT_EQ(random.model->info().weighing_heads, 4);
+  const std::vector<AttentionInfo>& attentions = random.model->info().attentions;
+  ASSERT_EQ(attentions.size(), 2);
+  EXPECT_EQ(attentions[0].type, "linear");
+  EXPECT_EQ(attentions[0].weighing_heads, 0);
+  EXPECT_EQ(attentions[1].layer, 1);
+  EXPECT_EQ(attentions[1].weighing_heads, 4);
   const auto sequence = random.model->Start();
   Asked asked;
   RunPass(*random.model, {Asking(*sequence, {3, 4, 5}, asked)});

@@ -405,7 +405,8 @@ TEST(ServerService, DescribesTheServer) {
         << limits->field(i)->name();
   }
   EXPECT_EQ(std::vector<std::string>(server.features().begin(), server.features().end()),
-            (std::vector<std::string>{"reflection", "beam_search", "error_details", "request_id"}));
+            (std::vector<std::string>{"reflection", "attention_weights", "beam_search", "error_details",
+                                      "request_id"}));
   ASSERT_EQ(server.models_size(), 1);
   EXPECT_EQ(server.models(0).state(), v1::MODEL_STATE_READY);
 }
