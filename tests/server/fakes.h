@@ -107,7 +107,21 @@ class FakePass : public Pass {
       if (wanted == work.wanted.size() || work.wanted[wanted] != static_cast<int32_t>(row)) continue;
       work.read(work.wanted[wanted++], model_->head(sequence->history));
     }
+    if (work.weights != nullptr) Weigh(work);
     model_->rows_finished += std::ssize(work.tokens);
+  }
+
+  // Every row looks at all tokens alike.
+  void Weigh(Work& work) const {
+    const int64_t n = std::ssize(work.tokens);
+    const std::vector<AttentionInfo>& attentions = model_->info().attentions;
+    for (int64_t i = 0; i < std::ssize(attentions); ++i) {
+      if (!IsChosen(*work.choice, i)) continue;
+      LayerWeights& layer = work.weights->emplace_back(
+          LayerWeights{.heads = attentions[i].weighing_heads, .rows = n, .keys = n});
+      layer.weights.assign(layer.heads * n * n, 1 / static_cast<float>(n));
+      Keep(*work.choice, &layer);
+    }
   }
 
   const FakeModel* model_;
