@@ -1,6 +1,6 @@
 // Weights of attention that a request asks for, from the wire to the model and back.
+#include <functional>
 #include <future>
-#include <list>
 #include <memory>
 #include <numeric>
 #include <string>
@@ -31,20 +31,9 @@ Json HybridConfig() {
   return config;
 }
 
-// Loads models; what their embeddings are read from lives here.
-class RandomModels {
- public:
-  std::function<absl::StatusOr<LoadedModel>()> Maker(const Json& config) {
-    return [this, config] {
-      RandomModel random = MakeRandomModel(config);
-      weights_.push_back(std::move(random.weights));
-      return LoadedModel{.model = std::move(random.model)};
-    };
-  }
-
- private:
-  std::list<RandomWeights> weights_;
-};
+std::function<absl::StatusOr<LoadedModel>()> Maker(const Json& config) {
+  return [config] { return LoadedModel{.model = std::move(MakeRandomModel(config).model)}; };
+}
 
 const std::vector<int32_t> kTokens = {7, 8, 9, 10, 11, 12, 13, 14, 15};
 
@@ -129,14 +118,13 @@ std::vector<LayerWeights> OfKind(const std::vector<LayerWeights>& all, bool cros
 }
 
 TEST(Attention, WeightsAreTheEnginesAndChangeNoBitOfTheRest) {
-  RandomModels models;
   const Json classes = ConfigOf("encoder", "classification"),
              tokens = ConfigOf("encoder", "token_classification"), vectors = ConfigOf("encoder", "embedding"),
              masks = ConfigOf("encoder", "lm");
-  auto world = World::Ready({{"classes", models.Maker(classes)},
-                             {"tokens", models.Maker(tokens)},
-                             {"vectors", models.Maker(vectors)},
-                             {"masks", models.Maker(masks)}});
+  auto world = World::Ready({{"classes", Maker(classes)},
+                             {"tokens", Maker(tokens)},
+                             {"vectors", Maker(vectors)},
+                             {"masks", Maker(masks)}});
   const auto expect = [&](auto method, auto request, const Json& config) {
     const auto plain = Answered(*world, method, request);
     request.mutable_details()->mutable_attention();
@@ -161,9 +149,8 @@ TEST(Attention, WeightsAreTheEnginesAndChangeNoBitOfTheRest) {
 }
 
 TEST(Attention, OfAScoreIsOfWhatTheModelReads) {
-  RandomModels models;
   const Json writer = ConfigOf("decoder", "lm"), translator = ConfigOf("encoder-decoder", "lm");
-  auto world = World::Ready({{"writer", models.Maker(writer)}, {"translator", models.Maker(translator)}});
+  auto world = World::Ready({{"writer", Maker(writer)}, {"translator", Maker(translator)}});
   const auto score = [&](const std::string& model, const v1::AttentionOptions& asked) {
     auto request = Good<v1::ScoreRequest>();
     request.mutable_target()->set_model(model);
@@ -191,9 +178,8 @@ TEST(Attention, OfAScoreIsOfWhatTheModelReads) {
 }
 
 TEST(Attention, IsOfTheLayersHeadsAndRowsThatAreNamed) {
-  RandomModels models;
   const Json config = ConfigOf("encoder", "classification");
-  auto world = World::Ready({{"m", models.Maker(config)}, {"hybrid", models.Maker(HybridConfig())}});
+  auto world = World::Ready({{"m", Maker(config)}, {"hybrid", Maker(HybridConfig())}});
   auto request = RequestFor<v1::ClassifyRequest>("m", {TokensOf(kTokens)});
   *request.mutable_details()->mutable_attention() = Asking({1}, {3, 0}, {8, 2, 5});
   const auto response = Answered(*world, &v1::Inference::Stub::Classify, request);
@@ -213,9 +199,8 @@ TEST(Attention, IsOfTheLayersHeadsAndRowsThatAreNamed) {
 
 // They come together once both are there.
 TEST(Attention, OfOneInABatchWithOthersIsAsAlone) {
-  RandomModels models;
   const Json config = ConfigOf("encoder", "classification");
-  auto world = World::Ready({{"m", models.Maker(config)}}, [](config::v1::ServerConfig& config) {
+  auto world = World::Ready({{"m", Maker(config)}}, [](config::v1::ServerConfig& config) {
     config.mutable_scheduling()->set_max_running(2);
     config.mutable_scheduling()->set_max_wait_seconds(1);
   });
@@ -230,13 +215,12 @@ TEST(Attention, OfOneInABatchWithOthersIsAsAlone) {
 }
 
 TEST(Attention, ThatIsNotThereIsRefusedWithFieldValueAndLimit) {
-  RandomModels models;
   Json linear = HybridConfig();
   linear["layers"][1] = linear["layers"][0];
-  auto world = World::Ready({{"m", models.Maker(ConfigOf("encoder", "classification"))},
-                             {"hybrid", models.Maker(HybridConfig())},
-                             {"linear", models.Maker(linear)},
-                             {"translator", models.Maker(ConfigOf("encoder-decoder", "lm"))}});
+  auto world = World::Ready({{"m", Maker(ConfigOf("encoder", "classification"))},
+                             {"hybrid", Maker(HybridConfig())},
+                             {"linear", Maker(linear)},
+                             {"translator", Maker(ConfigOf("encoder-decoder", "lm"))}});
   const auto refusal = [&](const std::string& model, const v1::AttentionOptions& asked) {
     auto request = RequestFor<v1::ClassifyRequest>(model, {TokensOf(kTokens)});
     *request.mutable_details()->mutable_attention() = asked;
@@ -278,8 +262,7 @@ TEST(Attention, ThatIsNotThereIsRefusedWithFieldValueAndLimit) {
 }
 
 TEST(Attention, ARowThatOneInputDoesNotHaveSinksNoOther) {
-  RandomModels models;
-  auto world = World::Ready({{"m", models.Maker(ConfigOf("encoder", "classification"))}});
+  auto world = World::Ready({{"m", Maker(ConfigOf("encoder", "classification"))}});
   auto request =
       RequestFor<v1::ClassifyRequest>("m", {TokensOf(kTokens), TokensOf({5, 6}), TokensOf(kTokens)});
   *request.mutable_details()->mutable_attention() = Asking({}, {}, {8});
@@ -292,10 +275,9 @@ TEST(Attention, ARowThatOneInputDoesNotHaveSinksNoOther) {
 }
 
 TEST(Attention, BeyondTheLimitIsRefusedAndJustWithinIsAnswered) {
-  RandomModels models;
   constexpr int64_t kMost = 4 * 2 * 3 * 4 * 9;  // 2 layers, 3 heads, 4 rows, 9 keys
   auto world = World::Ready(
-      {{"m", models.Maker(ConfigOf("encoder", "classification"))}},
+      {{"m", Maker(ConfigOf("encoder", "classification"))}},
       [](config::v1::ServerConfig& config) { config.mutable_limits()->set_attention_bytes(kMost); });
   auto request = RequestFor<v1::ClassifyRequest>("m", {TokensOf(kTokens)});
   *request.mutable_details()->mutable_attention() = Asking({}, {0, 1, 3}, {0, 1, 2, 8});
@@ -311,8 +293,7 @@ TEST(Attention, BeyondTheLimitIsRefusedAndJustWithinIsAnswered) {
 
 // Of all requests, as other answers are: known before anything is computed.
 TEST(Attention, CountsInTheMemoryOfAnswers) {
-  RandomModels models;
-  auto world = World::Ready({{"m", models.Maker(ConfigOf("encoder", "classification"))}},
+  auto world = World::Ready({{"m", Maker(ConfigOf("encoder", "classification"))}},
                             [](config::v1::ServerConfig& config) {
                               config.mutable_limits()->set_answer_bytes(3 * 4 * 2 * 4 * 100 * 100);
                             });
@@ -328,13 +309,12 @@ TEST(Attention, CountsInTheMemoryOfAnswers) {
 
 // Here is room for a pass without them, and for one layer's of one row, but not for two layers' of all.
 TEST(Attention, ThatNeedsMoreStateThanThereIsIsRefused) {
-  RandomModels models;
   const Json config = ConfigOf("encoder", "classification");
   const RandomModel model = MakeRandomModel(config);
   constexpr int64_t kLong = 400, kLayer = 4 * 4 * kLong * kLong;
   const int64_t room =
       model->StateBytes(kLong) + model->WorkspaceBytes({.rows = kLong, .answers = kLong}) + 2 * kLayer;
-  auto world = World::Ready({{"m", models.Maker(config)}}, [&](config::v1::ServerConfig& config) {
+  auto world = World::Ready({{"m", Maker(config)}}, [&](config::v1::ServerConfig& config) {
     config.mutable_scheduling()->set_state_bytes(room);
   });
   auto request = RequestFor<v1::ClassifyRequest>("m", {TokensOf(std::vector<int32_t>(kLong, 5))});
@@ -371,11 +351,9 @@ TEST(Attention, OfACallThatIsCancelledIsForgotten) {
 }
 
 TEST(Attention, IsInTheModelsDescriptionLayerByLayer) {
-  RandomModels models;
   Json translator = ConfigOf("encoder-decoder", "lm");
   translator["decoder_layers"][0]["attention"] = {{"type", "linear"}};
-  auto world =
-      World::Ready({{"hybrid", models.Maker(HybridConfig())}, {"translator", models.Maker(translator)}});
+  auto world = World::Ready({{"hybrid", Maker(HybridConfig())}, {"translator", Maker(translator)}});
   const auto layers = [&](const std::string& model) {
     v1::DescribeModelRequest request;
     request.set_model(model);
