@@ -113,13 +113,15 @@ TEST(GlobalTokens, CostAsMuchOfTheRequestAsOfTheFile) {
   EXPECT_GT(none->Cost(500, 0, 3), none->Cost(500));
   EXPECT_DOUBLE_EQ(none->Cost(500, 0, 3), some->Cost(500, 0, 3));
   EXPECT_GE(none->StateBytes(500, 0, 3), some->StateBytes(500));
+  EXPECT_GT(none->StateBytes(5000, 0, 4096), none->StateBytes(5000));
   EXPECT_EQ(none->StateBytes(500, 0, 500), some->StateBytes(500, 0, 500));
   // Every row sees every other one twice: as itself, and for the global rows' own softmax.
   const double attention = none->Cost(4000, 0, 4000) - none->Cost(4000, 0, 0);
   EXPECT_GT(attention, 2 * 2 * 2.0 * 4000 * 4000 * 32);
   const RandomModel sourced = EncoderDecoder({});
   EXPECT_GT(sourced->Cost(10, 500, 500), sourced->Cost(10, 500));
-  EXPECT_GT(sourced->StateBytes(10, 5000, 4096), sourced->StateBytes(10, 5000));
+  // What reading the source takes, or, if that is more, what its keys and values take afterwards.
+  EXPECT_GE(sourced->StateBytes(10, 5000, 4096), sourced->StateBytes(10, 5000));
 }
 
 TEST(GlobalTokens, WhatAPassHoldsIsDeclared) {
