@@ -1,6 +1,6 @@
 #include "engine/blocks/embedding.h"
 
-#include <cmath>
+#include <vector>
 
 #include "engine/base/status.h"
 
@@ -13,16 +13,13 @@ absl::StatusOr<Embedding> Embedding::Load(const WeightScope& scope, const Embedd
     ASSIGN_OR_RETURN(embedding.positions_,
                      scope.Get("embed.positions.weight", {options.max_positions, options.width}));
   }
-  if (options.positions == Positions::kSinusoidal) {
-    for (int64_t i = 0; i < options.width; i += 2) {
-      embedding.frequencies_.push_back(std::exp(-std::log(10000.0) * static_cast<double>(i) / options.width));
-    }
-  }
+  if (options.positions == Positions::kSinusoidal) embedding.sinusoids_ = Sinusoids(options.width);
   return embedding;
 }
 
 int64_t Embedding::bytes() const {
-  return tokens_.size() * SizeOf(tokens_.dtype) + positions_.size() * SizeOf(positions_.dtype);
+  return tokens_.size() * SizeOf(tokens_.dtype) + positions_.size() * SizeOf(positions_.dtype) +
+         sinusoids_.bytes();
 }
 
 void Embedding::Apply(std::span<const int32_t> ids, std::span<const int64_t> positions,
@@ -32,18 +29,10 @@ void Embedding::Apply(std::span<const int32_t> ids, std::span<const int64_t> pos
     float* to = x.row(r);
     ToFloats(tokens_, ids[r] * x.cols, x.cols, to);
     for (int64_t c = 0; c < x.cols && options_.scale != 1; ++c) to[c] *= options_.scale;
-    if (options_.positions == Positions::kSinusoidal) AddSinusoid(positions[r], to);
+    if (options_.positions == Positions::kSinusoidal) sinusoids_.Add(positions[r], to);
     if (learned.empty()) continue;
     ToFloats(positions_, positions[r] * x.cols, x.cols, learned.data());
     for (int64_t c = 0; c < x.cols; ++c) to[c] += learned[c];
-  }
-}
-
-void Embedding::AddSinusoid(int64_t position, float* x) const {
-  for (size_t i = 0; i < frequencies_.size(); ++i) {
-    double angle = static_cast<double>(position) * frequencies_[i];
-    x[2 * i] += static_cast<float>(std::sin(angle));
-    if (static_cast<int64_t>(2 * i + 1) < options_.width) x[2 * i + 1] += static_cast<float>(std::cos(angle));
   }
 }
 

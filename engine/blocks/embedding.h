@@ -4,9 +4,9 @@
 
 #include <cstdint>
 #include <span>
-#include <vector>
 
 #include "absl/status/statusor.h"
+#include "engine/blocks/sinusoids.h"
 #include "engine/tensor/tensor.h"
 #include "engine/weights/weights.h"
 
@@ -22,8 +22,7 @@ struct EmbeddingOptions {
   int64_t max_positions = 0;  // rows of the learned table
 };
 
-// x = scale * tokens[id] + positions[p]. Sinusoidal positions (Vaswani et al. 2017) are interleaved: even
-// columns sine, odd columns cosine of p / 10000^(2i/width). Const and thread-safe.
+// x = scale * tokens[id] + positions[p]. Const and thread-safe.
 class Embedding {
  public:
   // scope/embed.tokens.weight [vocab_size, width], scope/embed.positions.weight [max_positions, width] if
@@ -37,10 +36,9 @@ class Embedding {
   int64_t bytes() const;                            // of the tables
 
  private:
-  void AddSinusoid(int64_t position, float* x) const;
   EmbeddingOptions options_;
   Tensor tokens_, positions_;
-  std::vector<double> frequencies_;
+  Sinusoids sinusoids_;
 };
 
 }  // namespace heed

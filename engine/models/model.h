@@ -115,7 +115,7 @@ struct ModelInfo {
   int32_t decoder_start_token_id = -1;  // encoder-decoders: the first token of every target; -1: not told
   int64_t parameters = 0;
   int64_t weight_bytes = 0;     // of products, as packed in memory
-  int64_t embedding_bytes = 0;  // of the tables, as in the file
+  int64_t embedding_bytes = 0;  // of the tables: as in the file, or sinusoids
   Precision precision = Precision::kF32;
   std::vector<FileDigest> files;  // that hold the weights; none if they were made in memory
   StateOrigin origin;             // of its sequences' states
