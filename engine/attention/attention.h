@@ -144,7 +144,8 @@ class AttentionRun {
  public:
   virtual ~AttentionRun() = default;
   // Makes room for the rows, and says what there is to do with them: stages, one after another. What tasks
-  // hand on to later stages the run keeps, as part of its state. Throws only bad_alloc.
+  // hand on to later stages the run keeps, as part of its state or, till the last of them, beside it
+  // (Attention::PassBytes). Throws only bad_alloc.
   virtual std::vector<AttentionStage> Begin(const AttentionRows& rows) = 0;
   // Does one task, once, after all of the stages before. Tasks of a stage share nothing that changes. When
   // all are done the rows are taken in and `out` is written. Throws only bad_alloc.
@@ -166,6 +167,9 @@ class Attention {
   // Closed form: the most bytes of memory that a run holds after `tokens` tokens (in cross-attention, a
   // source of so many), however they came. At least what Archive() measures.
   virtual int64_t StateBytes(int64_t tokens) const = 0;
+  // The most bytes that a run holds beside its state while rows are done, whose end gives them back. Of a
+  // sequence's layers one at a time has them.
+  virtual int64_t PassBytes() const { return 0; }
   // Multiply-adds of all heads for the last `rows` of a sequence of `tokens`, themselves included; in
   // cross-attention, for so many rows with a source of `tokens`. What Describe predicts with.
   virtual double Cost(int64_t rows, int64_t tokens) const = 0;

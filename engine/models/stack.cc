@@ -52,11 +52,13 @@ int64_t Stack::weight_bytes() const {
 }
 
 int64_t Stack::StateBytes(int64_t tokens, int64_t source) const {
-  int64_t sum = 0;
+  int64_t sum = 0, pass = 0;
   for (const Step& step : steps) {
-    sum += step.attention.attention().StateBytes(step.attention.cross() ? source : tokens);
+    const Attention& attention = step.attention.attention();
+    sum += attention.StateBytes(step.attention.cross() ? source : tokens);
+    pass = std::max(pass, attention.PassBytes());
   }
-  return sum;
+  return sum + pass;
 }
 
 int64_t Stack::LargestStateBytes(int64_t tokens, int64_t labelled) const {
@@ -65,7 +67,7 @@ int64_t Stack::LargestStateBytes(int64_t tokens, int64_t labelled) const {
     const Attention& attention = step.attention.attention();
     const int64_t bytes = Reads(attention, labelled) ? attention.LabelledStateBytes(tokens, labelled)
                                                      : attention.StateBytes(tokens);
-    largest = std::max(largest, bytes);
+    largest = std::max(largest, bytes + attention.PassBytes());
   }
   return largest;
 }

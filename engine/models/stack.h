@@ -41,7 +41,8 @@ struct Stack {
   // `widths` for blocks of so many rows.
   BlockWidths WidthsOf(int64_t block_rows) const;
   int64_t weight_bytes() const;
-  // Closed form of what the runs of all steps hold, cross-attention's of a source of so many tokens.
+  // Closed form of what the runs of all steps hold, cross-attention's of a source of so many tokens, and of
+  // what one of them does beside that while a pass is at its step.
   int64_t StateBytes(int64_t tokens, int64_t source) const;
   // Of one step; `labelled` as Model has it.
   int64_t LargestStateBytes(int64_t tokens, int64_t labelled) const;

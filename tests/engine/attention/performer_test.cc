@@ -46,6 +46,18 @@ TEST(Performer, ARowFarFromAllFeaturesIsANumber) {
   }
 }
 
+// With heads enough for all threads, and so many features that a stage takes few rows.
+TEST(Performer, AHeadsRowsAreStagesWhereTheyWouldBeALongTask) {
+  const Layer layer({"performer", R"({"kernel": "softmax", "num_features": 4096})", Place::kDecoder, 128, 16},
+                    Precision::kF32);
+  const auto stages = Passage(layer, 3000).Plan(*layer.attention().Start());
+  ASSERT_EQ(stages.size(), 2);
+  for (const AttentionStage& stage : stages) {
+    EXPECT_EQ(stage.tasks, 16);
+    EXPECT_LE(stage.cost, kTaskCost);
+  }
+}
+
 TEST(Performer, RefusesWhatCannotBe) {
   const Layer layer(Example(R"({"kernel": "relu", "num_features": 24})"), Precision::kF32);
   const auto weights = Weights::Of({});

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "engine/base/file.h"
+#include "engine/base/memory.h"
 #include "engine/base/status.h"
 #include "engine/models/native.h"
 #include "engine/models/stack_pass.h"
@@ -356,6 +357,23 @@ TEST(Sequence, HoldsNoMoreThanItsClosedForm) {
           << Shown(attention) << " at " << i;
     }
   }
+}
+
+// What linear attention's blocks of a prompt hand on is lasting memory; its state is not.
+TEST(Sequence, HoldsOfOneLayerAtATimeWhatAPassHoldsBesideTheState) {
+  RandomModel model = MakeRandomModel(SmallConfig("decoder", "lm", {{"type", "linear"}}));
+  Threads threads(1);
+  auto sequence = model->Start();
+  Output out;
+  std::vector<Work> prompt;
+  prompt.push_back(Last(sequence.get(), std::vector<int32_t>(1000, 7), &out));
+  const int64_t before = LastingMemory::Bytes(), declared = model->StateBytes(1000);
+  LastingMemory::MeasureAnew();
+  RunPass(*model, prompt, threads);
+  EXPECT_EQ(LastingMemory::Bytes(), before);
+  const int64_t held = LastingMemory::Most() - before + MeasuredBytes(*sequence);
+  EXPECT_LE(held, declared);
+  EXPECT_GE(1.1 * static_cast<double>(held), static_cast<double>(declared));
 }
 
 TEST(Pooling, AnEmbeddingIsGivenAsItIsAndTheModelSaysWhetherItIsMeantToHaveLengthOne) {
