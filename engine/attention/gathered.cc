@@ -57,7 +57,9 @@ bool Finite(DType type, const void* row, int64_t n) {
 
 }  // namespace
 
-void MergedRows::Clear() const { std::fill_n(lse, results.rows, -std::numeric_limits<float>::infinity()); }
+void MergedRows::Clear(int64_t row, int64_t count) const {
+  std::fill_n(lse + row, count, -std::numeric_limits<float>::infinity());
+}
 
 void MergedRows::Merge(int64_t token, const float* result, float token_lse) const {
   const int64_t row = token - first;

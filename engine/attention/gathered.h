@@ -21,7 +21,7 @@ struct MergedRows {
   float* lse = nullptr;  // [rows]
   int64_t first = 0;     // token of the first of them
 
-  void Clear() const;
+  void Clear(int64_t row, int64_t count) const;
   // `result`: [1, head_dim] f32
   void Merge(int64_t token, const float* result, float token_lse) const;
 };

@@ -30,6 +30,8 @@ struct RoutedOptions {
 class RoutedAttention : public Attention {
  public:
   enum { kQ, kV, kK };  // the products; no k if queries are keys
+  // Rows whose steps are one task of each head.
+  static constexpr int64_t kFewRows = kGrid / 2;
   // centroids: [heads, clusters, head_dim]
   RoutedAttention(const AttentionSetting& setting, const RoutedOptions& options,
                   std::vector<Product> products, const std::vector<float>& centroids);
