@@ -22,16 +22,6 @@ namespace HWY_NAMESPACE {
 
 using D = hn::ScalableTag<float>;
 
-// body(row) with the row as numbers of its type.
-template <class Body>
-void WithRow(const Rows& rows, int64_t r, Body&& body) {
-  if (rows.dtype == DType::kBf16) {
-    body(static_cast<Bf16*>(rows.at(r)));
-  } else {
-    body(static_cast<float*>(rows.at(r)));
-  }
-}
-
 template <typename T>
 void LayerNormRow(const float* x, int64_t n, const float* weight, const float* bias, float eps, T* y) {
   const D d;
@@ -110,6 +100,20 @@ void Add(Matrix<const float> x, Matrix<float> y) {
     float* out = y.row(r);
     ForVectors(d, x.cols, [&](int64_t i, auto count) {
       Store(d, hn::Add(Load(d, out + i, count), Load(d, in + i, count)), out + i, count);
+    });
+  }
+}
+
+void AddShares(float x_share, Matrix<const float> x, float y_share, const Rows& y) {
+  const D d;
+  const auto share = hn::Set(d, x_share), kept = hn::Set(d, y_share);
+  for (int64_t r = 0; r < x.rows; ++r) {
+    const float* in = x.row(r);
+    WithRow(y, r, [&](auto* out) {
+      ForVectors(d, x.cols, [&](int64_t i, auto count) {
+        const auto sum = hn::MulAdd(Load(d, in + i, count), share, hn::Mul(Load(d, out + i, count), kept));
+        Store(d, sum, out + i, count);
+      });
     });
   }
 }
@@ -193,6 +197,7 @@ HWY_EXPORT(RmsNorm);
 HWY_EXPORT(Activate);
 HWY_EXPORT(Convert);
 HWY_EXPORT(Add);
+HWY_EXPORT(AddShares);
 HWY_EXPORT(Scale);
 HWY_EXPORT(ArgMax);
 HWY_EXPORT(LogSumExp);
@@ -223,6 +228,10 @@ void Convert(const Rows& from, const Rows& to) {
 void Add(Matrix<const float> x, Matrix<float> y) {
   DCHECK(y.rows >= x.rows && y.cols >= x.cols);
   HWY_DYNAMIC_DISPATCH(Add)(x, y);
+}
+
+void AddShares(float x_share, Matrix<const float> x, float y_share, const Rows& y) {
+  HWY_DYNAMIC_DISPATCH(AddShares)(x_share, x, y_share, y);
 }
 
 void Scale(float factor, Matrix<float> x) { HWY_DYNAMIC_DISPATCH(Scale)(factor, x); }

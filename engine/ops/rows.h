@@ -27,6 +27,8 @@ void Activate(Activation activation, const Rows& x);  // in place
 void Convert(const Rows& from, const Rows& to);    // f32 <-> bf16, or a copy
 void Add(Matrix<const float> x, Matrix<float> y);  // y += x
 void Scale(float factor, Matrix<float> x);         // x *= factor
+// y = y_share y + x_share x; y f32 or bf16
+void AddShares(float x_share, Matrix<const float> x, float y_share, const Rows& y);
 
 // Rotary positions (Su et al. 2021): turns the first `dims` numbers of each head of row r by the angle
 // position * theta^(-2t/dims). "half": the pair t is (x[t], x[t + dims/2]); interleaved: (x[2t], x[2t+1]).

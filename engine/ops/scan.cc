@@ -20,16 +20,6 @@ namespace HWY_NAMESPACE {
 using D = hn::CappedTag<float, 16>;
 using V = hn::VFromD<D>;
 
-// body(row) with the row as numbers of its type.
-template <class Body>
-HWY_INLINE void WithRow(const Rows& rows, int64_t r, Body&& body) {
-  if (rows.dtype == DType::kBf16) {
-    body(static_cast<Bf16*>(rows.at(r)));
-  } else {
-    body(static_cast<float*>(rows.at(r)));
-  }
-}
-
 // exp(x), at most 1, as exact as a number of the type can be.
 template <class T>
 HWY_INLINE V ExpFor(T*, V x) {
@@ -64,11 +54,6 @@ void SquaredLengths(const Rows& x, float factor, float* sums) {
                 });
     });
   }
-}
-
-HWY_INLINE V OrLowest(D d, V v, All) { return v; }
-HWY_INLINE V OrLowest(D d, V v, First count) {
-  return hn::IfThenElse(hn::FirstN(d, count.n), v, hn::Set(d, std::numeric_limits<float>::lowest()));
 }
 
 HWY_INLINE float Largest(const float* x, int64_t n) {

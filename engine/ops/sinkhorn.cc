@@ -25,15 +25,6 @@ constexpr float kLowest = std::numeric_limits<float>::lowest();
 
 int64_t Length(const SinkhornScores& r, int64_t row) { return r.triangle ? row + 1 : std::ssize(r.rows); }
 
-template <class Count>
-HWY_INLINE V OrLowest(V v, Count) {
-  return v;
-}
-HWY_INLINE V OrLowest(V v, First count) {
-  const D d;
-  return hn::IfThenElse(hn::FirstN(d, count.n), v, hn::Set(d, kLowest));
-}
-
 // Divides the row by its sum, of which it gives the logarithm, and adds what it then is to the columns' sums.
 float BalanceRow(const float* r, int64_t n, const float* g, float* weights, float* sums) {
   const D d;
@@ -41,7 +32,7 @@ float BalanceRow(const float* r, int64_t n, const float* g, float* weights, floa
   ForVectors(d, n, [&](int64_t b, auto count) HWY_ATTR {
     const V score = hn::Sub(Load(d, r + b, count), Load(d, g + b, count));
     Store(d, score, weights + b, count);
-    peaks = hn::Max(peaks, OrLowest(score, count));
+    peaks = hn::Max(peaks, OrLowest(d, score, count));
   });
   const float peak = hn::ReduceMax(d, peaks);
   const float sum = Sum(d, n, [&](int64_t i, auto count) HWY_ATTR {

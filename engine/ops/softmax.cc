@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "engine/ops/rows.h"
 #include "engine/ops/simd.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -190,35 +191,6 @@ void SoftmaxFinish(const SoftmaxRow& row, const float* result, int64_t n, DType 
   }
 }
 
-HWY_INLINE V LoadSome(D d, const float* p, size_t n) { return hn::LoadN(d, p, n); }
-HWY_INLINE V LoadSome(D d, const hwy::bfloat16_t* p, size_t n) {
-  const hn::Rebind<hwy::bfloat16_t, D> d16;
-  return hn::PromoteTo(d, hn::LoadN(d16, p, n));
-}
-HWY_INLINE void StoreSome(D d, V y, float* p, size_t n) { hn::StoreN(y, d, p, n); }
-HWY_INLINE void StoreSome(D d, V y, hwy::bfloat16_t* p, size_t n) {
-  const hn::Rebind<hwy::bfloat16_t, D> d16;
-  hn::StoreN(hn::DemoteTo(d16, y), d16, p, n);
-}
-
-// out = out * kept + result * share
-template <typename T>
-HWY_INLINE void Mix(float kept, float share, const float* result, int64_t n, T* out) {
-  const D d;
-  const V k = hn::Set(d, kept), s = hn::Set(d, share);
-  const int64_t lanes = hn::Lanes(d);
-  for (int64_t i = 0; i < n; i += lanes) {
-    const size_t count = std::min(lanes, n - i);
-    const V y = hn::MulAdd(hn::LoadU(d, result + i), s, hn::Mul(LoadSome(d, out + i, count), k));
-    StoreSome(d, y, out + i, count);
-  }
-}
-
-void MixResults(float kept, float share, const float* result, int64_t n, DType type, void* out) {
-  if (type == DType::kF32) return Mix(kept, share, result, n, static_cast<float*>(out));
-  Mix(kept, share, result, n, static_cast<hwy::bfloat16_t*>(out));
-}
-
 float SumWeights(const Rows& weights, int64_t r, int begin, int end) {
   const D d;
   const SoftmaxRow row{.begin = begin, .end = end};
@@ -235,7 +207,6 @@ namespace heed {
 
 HWY_EXPORT(SoftmaxStep);
 HWY_EXPORT(SoftmaxFinish);
-HWY_EXPORT(MixResults);
 HWY_EXPORT(SumWeights);
 
 void SoftmaxStep(const SoftmaxBlock& block, std::span<SoftmaxRow> rows, Matrix<float> result) {
@@ -261,7 +232,7 @@ void SoftmaxMerge(const SoftmaxRow& row, const float* result, int64_t n, DType t
   const float other = lse * kLog2E, most = std::max(other, row.max);
   const float kept = std::exp2(other - most), added = std::exp2(row.max - most);
   const float total = kept + added * row.sum;
-  HWY_DYNAMIC_DISPATCH(MixResults)(kept / total, added / total, result, n, type, out);
+  AddShares(added / total, {result, 1, n, n}, kept / total, {type, out, 1, n, n});
   lse = (most + std::log2(total)) / kLog2E;
 }
 

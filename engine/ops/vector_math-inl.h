@@ -10,6 +10,8 @@
 #endif
 // clang-format on
 
+#include <limits>
+
 #include "engine/tensor/tensor.h"
 #include "hwy/highway.h"
 
@@ -55,6 +57,16 @@ HWY_INLINE hn::VFromD<D> Only(D d, hn::VFromD<D> v, First count) {
   return hn::IfThenElseZero(hn::FirstN(d, count.n), v);
 }
 
+// v, with the lowest of all floats beyond `count`.
+template <class D>
+HWY_INLINE hn::VFromD<D> OrLowest(D, hn::VFromD<D> v, All) {
+  return v;
+}
+template <class D>
+HWY_INLINE hn::VFromD<D> OrLowest(D d, hn::VFromD<D> v, First count) {
+  return hn::IfThenElse(hn::FirstN(d, count.n), v, hn::Set(d, std::numeric_limits<float>::lowest()));
+}
+
 template <class D>
 HWY_INLINE void Store(D d, hn::VFromD<D> v, float* to, All) {
   hn::StoreU(v, d, to);
@@ -72,6 +84,16 @@ template <class D>
 HWY_INLINE void Store(D d, hn::VFromD<D> v, Bf16* to, First count) {
   const hn::Rebind<hwy::bfloat16_t, D> half;
   hn::StoreN(hn::DemoteTo(half, v), half, reinterpret_cast<hwy::bfloat16_t*>(to), count.n);
+}
+
+// body(row) with the row as numbers of its type.
+template <class Body>
+HWY_INLINE void WithRow(const Rows& rows, int64_t r, Body&& body) {
+  if (rows.dtype == DType::kBf16) {
+    body(static_cast<Bf16*>(rows.at(r)));
+  } else {
+    body(static_cast<float*>(rows.at(r)));
+  }
 }
 
 // body(i, count) for the vectors of [0, n): All while they are whole, First for the rest.
