@@ -1,7 +1,8 @@
 // What papers have published of their attentions and what we measure in the same shapes: ratios to full
 // attention, in turns with it, of attention alone and of whole models. Where a paper's machine is an
-// accelerator whose memory binds its softmax, its ratios may exceed what arithmetic allows, the ceiling; and
-// full attention here keeps no weights of all rows with all, which is what others save memory from.
+// accelerator whose memory binds its softmax, its ratios may exceed what multiply-adds allow (of attention
+// alone; of models, the ceiling); and full attention here keeps no weights of all rows with all, which is
+// what others save memory from.
 #include <algorithm>
 #include <cstdio>
 #include <memory>
@@ -46,8 +47,9 @@ class Studies {
  private:
   // Attention alone.
   struct Alone {
-    double seconds = 0, of_limit = 0;
+    double seconds = 0, of_limit = 0, cost = 0;
   };
+  static std::string Reason(double theirs, const Alone& full, const Alone& attention);
   void Length(const PublishedStudy& study, const std::vector<PublishedLine>& lines, size_t at);
   std::vector<Alone> Attentions(const PublishedStudy& study, const std::vector<Json>& options, int64_t n);
   std::vector<Turn> Models(const PublishedStudy& study, const std::vector<Json>& options, int64_t n);
@@ -78,19 +80,28 @@ void Studies::Length(const PublishedStudy& study, const std::vector<PublishedLin
     PublishedRatio row{line.id, line.variant, n, "time of full"};
     row.theirs = line.times[at];
     row.attention = alone[0].seconds / attention.seconds;
+    row.allowed = alone[0].cost / attention.cost;
     row.model = whole[0].seconds / model.seconds;
     row.ceiling = 1 + static_cast<double>(n) / static_cast<double>(6 * study.shape.width);
     row.ours = Cat(Milliseconds(attention.seconds), " (", Percent(attention.of_limit), " of limit), ",
                    Milliseconds(model.seconds));
+    row.reason = Reason(row.theirs, alone[0], attention);
     table_.Row(row);
     if (line.memories.empty()) continue;
     row.against = "memory of full";
     row.theirs = line.memories[at];
-    row.attention = row.ceiling = 0;
+    row.attention = row.allowed = row.ceiling = 0;
     row.model = whole[0].peak_mib / std::max(model.peak_mib, 1.0);
     row.ours = Cat(static_cast<int64_t>(model.peak_mib), " MiB above weights");
+    row.reason = "full keeps no weights of all rows with all here";
     table_.Row(row);
   }
+}
+
+std::string Studies::Reason(double theirs, const Alone& full, const Alone& attention) {
+  const double allowed = full.cost / attention.cost;
+  if (allowed < theirs) return Cat("its multiply-adds allow ", Times(allowed));
+  return Cat("it runs at ", Percent(attention.of_limit), " of the limit, full at ", Percent(full.of_limit));
 }
 
 std::vector<Studies::Alone> Studies::Attentions(const PublishedStudy& study, const std::vector<Json>& options,
@@ -107,7 +118,7 @@ std::vector<Studies::Alone> Studies::Attentions(const PublishedStudy& study, con
   std::vector<Alone> measured;
   for (size_t i = 0; i < turns.size(); ++i) {
     const double least = study.batch * limits_.LeastTime(2 * attentions[i]->Cost(), attentions[i]->Bytes());
-    measured.push_back({turns[i].seconds, least / turns[i].seconds});
+    measured.push_back({turns[i].seconds, least / turns[i].seconds, attentions[i]->Cost()});
   }
   return measured;
 }
