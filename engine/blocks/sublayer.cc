@@ -157,9 +157,11 @@ std::vector<Rows> AttentionSublayer::Split(const Rows& products, const Rows& sou
   return split;
 }
 
-double AttentionSublayer::multiply_adds() const {
-  return MultiplyAdds(products_) + MultiplyAdds(choosing_) + MultiplyAdds(output_);
+double AttentionSublayer::open_multiply_adds() const {
+  return MultiplyAdds(products_) + MultiplyAdds(choosing_);
 }
+
+double AttentionSublayer::close_multiply_adds() const { return MultiplyAdds(output_); }
 
 double AttentionSublayer::apart_multiply_adds() const {
   double sum = 0;

@@ -80,7 +80,9 @@ class AttentionSublayer : public LayerInput {
     for (const Apart& apart : apart_) bytes += apart.weights.bytes();
     return bytes + attention_->constant_bytes();
   }
-  double multiply_adds() const;         // a row, products only; rows apart are taken for the others
+  // A row's, products only; rows apart are taken for the others.
+  double open_multiply_adds() const;
+  double close_multiply_adds() const;
   double apart_multiply_adds() const;   // that a row apart takes beside them
   double source_multiply_adds() const;  // a row of the source
 

@@ -15,10 +15,12 @@ namespace heed {
 namespace {
 
 // Which layers, and how they stand in the model.
-struct StackPlan {
+struct SetPlan {
   const std::vector<LayerConfig>& layers;
   std::string key;  // of the layers in config.json
-  bool causal = false;
+  WorkInput input = WorkInput::kTokens;
+  bool causal = false;          // and so remembered
+  int source = Stack::kItself;  // the set that cross-attention reads
 };
 
 // The attention under `key` of a layer: "attention" or "cross_attention".
@@ -41,7 +43,7 @@ absl::StatusOr<std::unique_ptr<Attention>> LoadAttention(const ModelConfig& conf
 
 // The layer's feed-forward, if it has one.
 absl::Status AddFeedForward(const ModelConfig& config, std::string where, const Json& options,
-                            const WeightScope& scope, Precision precision, Step& step) {
+                            const WeightScope& scope, Precision precision, int set, Stack& stack) {
   const FeedForwardSetting setting{.width = config.width,
                                    .hidden = config.intermediate_size,
                                    .act = config.act,
@@ -51,14 +53,15 @@ absl::Status AddFeedForward(const ModelConfig& config, std::string where, const 
   JsonFields fields(options, setting.where);
   ASSIGN_OR_RETURN(auto feed_forward, NewFeedForward(setting, fields, scope / "ffn"));
   if (!feed_forward) return absl::OkStatus();
-  ASSIGN_OR_RETURN(step.feed_forward, FeedForwardSublayer::Load(std::move(feed_forward), scope / "norm2",
-                                                                config.width, config.norm));
+  ASSIGN_OR_RETURN(
+      FeedForwardSublayer sublayer,
+      FeedForwardSublayer::Load(std::move(feed_forward), scope / "norm2", config.width, config.norm));
+  stack.Add(set, std::make_unique<FeedForwardStep>(std::move(sublayer)));
   return absl::OkStatus();
 }
 
-// Appends the layer's steps: one, or two with cross-attention, the feed-forward with the last.
-absl::Status AddLayer(const ModelConfig& config, const StackPlan& plan, int i, const WeightScope& scope,
-                      Precision precision, std::vector<Step>& steps) {
+absl::Status AddLayer(const ModelConfig& config, const SetPlan& plan, int i, const WeightScope& scope,
+                      Precision precision, int set, Stack& stack) {
   const LayerConfig& layer = plan.layers[i];
   const auto add = [&](const std::string& name, const std::string& norm,
                        const Json& options) -> absl::Status {
@@ -69,7 +72,7 @@ absl::Status AddLayer(const ModelConfig& config, const StackPlan& plan, int i, c
     ASSIGN_OR_RETURN(AttentionSublayer sublayer,
                      AttentionSublayer::Load(std::move(attention), scope / name, scope / norm, config.width,
                                              config.norm, precision));
-    steps.push_back({std::move(sublayer), std::nullopt});
+    stack.AddAttention(set, std::move(sublayer), cross ? plan.source : Stack::kItself);
     return absl::OkStatus();
   };
   RETURN_IF_ERROR(add("attention", "norm1", layer.attention));
@@ -77,33 +80,69 @@ absl::Status AddLayer(const ModelConfig& config, const StackPlan& plan, int i, c
     RETURN_IF_ERROR(add("cross_attention", "norm_cross", layer.cross_attention));
   }
   return AddFeedForward(config, Cat("config.json: ", plan.key, "[", i, "].ffn"), layer.feed_forward, scope,
-                        precision, steps.back());
+                        precision, set, stack);
 }
 
-absl::StatusOr<Stack> LoadStack(const ModelConfig& config, const StackPlan& plan, const WeightScope& scope,
-                                Precision precision) {
-  Stack stack;
-  ASSIGN_OR_RETURN(stack.embedding,
+// The embeddings that the rows of a set begin with.
+struct Embedded {
+  Tensor tokens;      // the table, for a tied head
+  int64_t bytes = 0;  // of all tables
+};
+
+// Appends a set and its layers. `norm`: the one after them, if their norms come first.
+absl::StatusOr<Embedded> AddLayers(const ModelConfig& config, const SetPlan& plan, const WeightScope& scope,
+                                   Precision precision, Stack& stack, std::optional<Norm>* norm) {
+  const int set = stack.AddSet(plan.input, config.width, plan.causal);
+  ASSIGN_OR_RETURN(Embedding embedding,
                    Embedding::Load(scope, {config.vocab_size, config.width, config.embedding_scale,
                                            config.positions, config.max_positions}));
+  const Embedded embedded{embedding.tokens(), embedding.bytes()};
+  stack.Add(set, std::make_unique<EmbedStep>(std::move(embedding)));
   for (int i = 0; i < std::ssize(plan.layers); ++i) {
-    RETURN_IF_ERROR(AddLayer(config, plan, i, scope / Cat("layers.", i), precision, stack.steps));
+    RETURN_IF_ERROR(AddLayer(config, plan, i, scope / Cat("layers.", i), precision, set, stack));
   }
   if (config.norm.placement == NormPlacement::kPre) {
-    ASSIGN_OR_RETURN(stack.norm, Norm::Load(scope / "norm", config.width, config.norm));
+    ASSIGN_OR_RETURN(*norm, Norm::Load(scope / "norm", config.width, config.norm));
   }
-  stack.Measure(config.width);
-  return stack;
+  return embedded;
 }
 
-absl::StatusOr<OutputHead> LoadHead(const ModelConfig& config, const WeightScope& scope,
-                                    const Embedding& embedding, Precision precision) {
+// The stack, its embeddings' bytes, and the table of the last set's tokens.
+struct LoadedStack {
+  Stack stack;
+  Embedded embedded;
+};
+
+absl::StatusOr<LoadedStack> LoadStack(const ModelConfig& config, const WeightScope& scope,
+                                      Precision precision) {
+  LoadedStack loaded;
+  Stack& stack = loaded.stack;
+  SetPlan plan{config.layers, "layers", WorkInput::kTokens, config.architecture == Architecture::kDecoder};
+  std::optional<Norm> norm;
+  if (config.architecture != Architecture::kEncoderDecoder) {
+    ASSIGN_OR_RETURN(loaded.embedded, AddLayers(config, plan, scope, precision, stack, &norm));
+  } else {
+    plan.input = WorkInput::kSource;
+    ASSIGN_OR_RETURN(const Embedded source,
+                     AddLayers(config, plan, scope / "encoder", precision, stack, &norm));
+    if (norm) stack.Add(0, std::make_unique<NormStep>(*std::move(norm)));
+    norm.reset();
+    const SetPlan decoder{config.decoder_layers, "decoder_layers", WorkInput::kTokens, true, 0};
+    ASSIGN_OR_RETURN(loaded.embedded, AddLayers(config, decoder, scope / "decoder", precision, stack, &norm));
+    loaded.embedded.bytes += source.bytes;
+  }
+  if (norm) stack.SetNorm(*std::move(norm));
+  return loaded;
+}
+
+absl::StatusOr<OutputHead> LoadHead(const ModelConfig& config, const WeightScope& scope, const Tensor& tokens,
+                                    Precision precision) {
   OutputHead head{config.head, config.pooling, std::nullopt};
   PackedWeights::Part part;
   if (config.head == Head::kLanguageModel) {
     ASSIGN_OR_RETURN(part.weight, (scope / "lm_head").Optional("weight", {config.vocab_size, config.width}));
     ASSIGN_OR_RETURN(part.bias, (scope / "lm_head").Optional("bias", {config.vocab_size}));
-    if (part.weight.data == nullptr) part.weight = embedding.tokens();
+    if (part.weight.data == nullptr) part.weight = tokens;
   } else if (config.head == Head::kClassification || config.head == Head::kTokenClassification) {
     ASSIGN_OR_RETURN(part.weight, (scope / "classifier").Get("weight", {config.num_labels, config.width}));
     ASSIGN_OR_RETURN(part.bias, (scope / "classifier").Get("bias", {config.num_labels}));
@@ -130,60 +169,61 @@ std::string AttentionNames(const ModelConfig& config) {
   return names;
 }
 
-// A stack's, step by step.
+// Those of the set that the head reads, whose layers these are.
 std::vector<AttentionInfo> AttentionsOf(const std::vector<LayerConfig>& layers, const Stack& stack) {
+  std::vector<const Attention*> answered;
+  for (const Stack::Attend& attend : stack.attentions()) {
+    if (attend.set == stack.answered()) answered.push_back(&attend.attention());
+  }
   std::vector<AttentionInfo> attentions;
   const auto add = [&](const Json& fields, int layer, bool cross) {
-    const Attention& attention = stack.steps[attentions.size()].attention.attention();
     attentions.push_back({.type = fields.value("type", ""),
                           .layer = layer,
                           .cross = cross,
-                          .weighing_heads = attention.weighing_heads()});
+                          .weighing_heads = answered.at(attentions.size())->weighing_heads()});
   };
   for (int i = 0; i < std::ssize(layers); ++i) {
     add(layers[i].attention, i, /*cross=*/false);
     if (!layers[i].cross_attention.is_null()) add(layers[i].cross_attention, i, /*cross=*/true);
   }
-  CHECK_EQ(attentions.size(), stack.steps.size());
+  CHECK_EQ(attentions.size(), answered.size());
   return attentions;
 }
 
 int64_t Shorter(int64_t a, int64_t b) { return a == 0 ? b : b == 0 ? a : std::min(a, b); }
 
-// The longest sequence that the attentions of a stack read, beside `longest`: as rows, or as source.
-int64_t Longest(const Stack& stack, bool source, int64_t longest) {
-  for (const Step& step : stack.steps) {
-    if (step.attention.cross() == source) longest = Shorter(longest, step.attention.attention().max_tokens());
+// The longest sequence of an input that all attentions that read it take, beside `longest`.
+int64_t Longest(const Stack& stack, WorkInput input, int64_t longest) {
+  for (const Stack::Attend& attend : stack.attentions()) {
+    const RowSet& read = stack.sets()[attend.cross() ? attend.source : attend.set];
+    if (read.input == input) longest = Shorter(longest, attend.attention().max_tokens());
   }
   return longest;
 }
 
-// How many global tokens a request may name for a stack: as many as every layer that reads them takes.
+// How many global tokens a request may name: as many as every layer that reads them takes.
 int64_t MostGlobalTokens(const Stack& stack) {
   int64_t most = 0;
-  for (const Step& step : stack.steps) {
-    const RowLabels& labels = step.attention.attention().labels();
+  for (const Stack::Attend& attend : stack.attentions()) {
+    const RowLabels& labels = attend.attention().labels();
     if (labels.kind == RowLabel::kGlobal) most = Shorter(most, labels.most);
   }
   return most;
 }
 
+// Of the attentions that sequences remember; none: nothing decodes.
 DecodeClass DecodeOf(const Stack& stack) {
+  if (!stack.sets()[stack.answered()].remembered) return DecodeClass::kNone;
   DecodeClass decode = DecodeClass::kExact;
-  for (const Step& step : stack.steps) decode = std::max(decode, step.attention.attention().decode());
+  for (const Stack::Attend& attend : stack.attentions()) {
+    if (stack.sets()[attend.set].remembered) decode = std::max(decode, attend.attention().decode());
+  }
   return decode;
 }
 
-bool IsDataDependent(const Stack& stack) {
-  return std::ranges::any_of(stack.steps, [](const Step& step) {
-    return step.attention.attention().data_dependent() ||
-           (step.feed_forward && step.feed_forward->feed_forward().data_dependent());
-  });
-}
-
-// Of an encoder-decoder `encoder` and `stack`, of the others `stack` alone.
-ModelInfo Describe(const ModelConfig& config, const std::optional<Stack>& encoder, const Stack& stack,
-                   const OutputHead& head) {
+ModelInfo Describe(const ModelConfig& config, const LoadedStack& loaded, const OutputHead& head) {
+  const Stack& stack = loaded.stack;
+  const bool sources = config.architecture == Architecture::kEncoderDecoder;
   ModelInfo info;
   info.architecture = config.architecture;
   info.head = config.head;
@@ -192,15 +232,12 @@ ModelInfo Describe(const ModelConfig& config, const std::optional<Stack>& encode
   info.layers = static_cast<int>(config.layers.size() + config.decoder_layers.size());
   info.vocab_size = config.vocab_size;
   info.output_width = head.weights ? head.weights->out() : config.width;
-  info.max_tokens = Longest(stack, /*source=*/false, config.max_positions);
-  if (encoder) {
-    info.max_source_tokens =
-        Longest(stack, /*source=*/true, Longest(*encoder, /*source=*/false, config.max_positions));
-  }
-  info.decode = config.architecture == Architecture::kEncoder ? DecodeClass::kNone : DecodeOf(stack);
-  info.attentions = AttentionsOf(encoder ? config.decoder_layers : config.layers, stack);
-  info.max_global_tokens = MostGlobalTokens(encoder ? *encoder : stack);
-  info.data_dependent = IsDataDependent(stack) || (encoder && IsDataDependent(*encoder));
+  info.max_tokens = Longest(stack, WorkInput::kTokens, config.max_positions);
+  if (sources) info.max_source_tokens = Longest(stack, WorkInput::kSource, config.max_positions);
+  info.decode = DecodeOf(stack);
+  info.attentions = AttentionsOf(sources ? config.decoder_layers : config.layers, stack);
+  info.max_global_tokens = MostGlobalTokens(stack);
+  info.data_dependent = stack.data_dependent();
   info.normalize = config.normalize && config.head == Head::kEmbedding;
   info.labels = config.labels;
   info.multi_label = config.multi_label;
@@ -209,9 +246,8 @@ ModelInfo Describe(const ModelConfig& config, const std::optional<Stack>& encode
   info.pad_token_id = config.pad_token_id;
   info.mask_token_id = config.mask_token_id;
   info.decoder_start_token_id = config.decoder_start_token_id;
-  info.weight_bytes = (encoder ? encoder->weight_bytes() : 0) + stack.weight_bytes() +
-                      (head.weights ? head.weights->bytes() : 0);
-  info.embedding_bytes = (encoder ? encoder->embedding.bytes() : 0) + stack.embedding.bytes();
+  info.weight_bytes = stack.weight_bytes() + (head.weights ? head.weights->bytes() : 0);
+  info.embedding_bytes = loaded.embedded.bytes;
   info.byte_tokens = config.byte_tokens;
   return info;
 }
@@ -242,24 +278,16 @@ absl::StatusOr<std::unique_ptr<const Model>> NewNativeModel(const Json& json, co
   }
   Precision precision = Supported(options.precision);
   WeightScope scope(weights);
-  std::optional<Stack> encoder;
-  StackPlan plan{config.layers, "layers", config.architecture == Architecture::kDecoder};
-  if (config.architecture == Architecture::kEncoderDecoder) {
-    ASSIGN_OR_RETURN(encoder, LoadStack(config, plan, scope / "encoder", precision));
-  }
-  const StackPlan decoder{config.decoder_layers, "decoder_layers", true};
-  ASSIGN_OR_RETURN(Stack stack, LoadStack(config, encoder ? decoder : plan,
-                                          encoder ? scope / "decoder" : scope, precision));
-  ASSIGN_OR_RETURN(OutputHead head, LoadHead(config, scope, stack.embedding, precision));
+  ASSIGN_OR_RETURN(LoadedStack loaded, LoadStack(config, scope, precision));
+  ASSIGN_OR_RETURN(OutputHead head, LoadHead(config, scope, loaded.embedded.tokens, precision));
   RETURN_IF_ERROR(scope.AllUsed());
-  ModelInfo info = Describe(config, encoder, stack, head);
+  ModelInfo info = Describe(config, loaded, head);
   info.parameters = weights.parameters();
   info.precision = precision;
   ASSIGN_OR_RETURN(info.files, weights.Digests());
   ASSIGN_OR_RETURN(info.origin.model, Fingerprint(json, info.files));
   info.origin.precision = StatePrecision(precision);
-  return std::make_unique<Transformer>(std::move(info), std::move(encoder), std::move(stack),
-                                       std::move(head));
+  return std::make_unique<Transformer>(std::move(info), std::move(loaded.stack), std::move(head));
 }
 
 }  // namespace heed

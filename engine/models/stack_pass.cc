@@ -16,125 +16,120 @@ constexpr int64_t kRowsOfATeam = 64;
 }  // namespace
 
 StackPass::StackPass(const Stack& stack, Precision precision, Workspaces& workspaces)
-    : stack_(stack), precision_(precision), workspaces_(workspaces) {}
+    : stack_(stack), precision_(precision), workspaces_(workspaces), sets_(stack.sets().size()) {}
 
 StackPass::~StackPass() {
   if (workspace_) workspaces_.Return(std::move(workspace_));
 }
 
-void StackPass::Reserve(int64_t rows) {
-  ids_.reserve(rows);
-  positions_.reserve(rows);
+void StackPass::Reserve(int set, int64_t rows) {
+  sets_[set].ids.reserve(rows);
+  sets_[set].positions.reserve(rows);
 }
 
-void StackPass::Add(Share share, std::span<const int32_t> ids, std::span<const int32_t> labels) {
-  share.row = rows();
-  share.count = std::ssize(ids);
-  share.labelled = !labels.empty();
-  if (share.labelled) {
-    CHECK_EQ(labels.size(), ids.size());
-    labels_.reserve(ids_.capacity());
-    labels_.resize(rows(), RowPlaces::kNoLabel);
-    labels_.insert(labels_.end(), labels.begin(), labels.end());
-    labelled_ += share.count - std::ranges::count(labels, 0);
-  }
-  for (int64_t i = 0; i < share.count; ++i) positions_.push_back(share.first + i);
-  ids_.insert(ids_.end(), ids.begin(), ids.end());
+void StackPass::Add(const Share& share) {
   shares_.push_back(share);
+  for (size_t s = 0; s < sets_.size(); ++s) parts_.push_back({.row = rows(static_cast<int>(s))});
 }
 
-void StackPass::Begin(StackPass* source, int64_t answers, int64_t output_width) {
-  source_ = source;
-  if (!labels_.empty()) labels_.resize(rows(), RowPlaces::kNoLabel);
-  workspace_ = workspaces_.Take(stack_, precision_,
-                                {.rows = rows(),
-                                 .source_rows = source ? source->rows() : 0,
-                                 .answers = answers,
-                                 .output_width = output_width});
+void StackPass::AddRows(int set, int64_t first, std::span<const int32_t> ids,
+                        std::span<const int32_t> labels) {
+  SetRows& rows = sets_[set];
+  Part& part = parts_[parts_.size() - sets_.size() + set];
+  part.first = first;
+  part.count = std::ssize(ids);
+  part.labelled = !labels.empty();
+  if (part.labelled) {
+    CHECK_EQ(labels.size(), ids.size());
+    rows.labels.reserve(rows.ids.capacity());
+    rows.labels.resize(part.row, RowPlaces::kNoLabel);
+    rows.labels.insert(rows.labels.end(), labels.begin(), labels.end());
+    rows.labelled += part.count - std::ranges::count(labels, 0);
+  }
+  for (int64_t i = 0; i < part.count; ++i) rows.positions.push_back(first + i);
+  rows.ids.insert(rows.ids.end(), ids.begin(), ids.end());
+}
+
+void StackPass::Begin(int64_t answers, int64_t output_width) {
+  WorkspaceSize size{.answers = answers, .output_width = output_width};
+  for (SetRows& rows : sets_) {
+    if (!rows.labels.empty()) rows.labels.resize(rows.ids.size(), RowPlaces::kNoLabel);
+    size.rows.push_back(std::ssize(rows.ids));
+  }
+  workspace_ = workspaces_.Take(stack_, precision_, size);
 }
 
 bool StackPass::Advance(Threads& threads, Turn& turn) {
-  while (turn.room > 0 && RunStage(threads, turn)) {
-    switch (stage_) {
-      case Stage::kProgram:
-        if (step_ == stack_.steps.size()) return false;
-        stage_ = source_ && sublayer().cross() ? Stage::kSources : Stage::kAttention;
-        if (stage_ == Stage::kAttention) BeginAttention(/*source=*/false);
-        break;
-      case Stage::kSources:
-        BeginAttention(/*source=*/true);
-        stage_ = Stage::kSourceAttention;
-        break;
-      case Stage::kSourceAttention:
-        BeginAttention(/*source=*/false);
-        stage_ = Stage::kAttention;
-        break;
-      case Stage::kAttention:
-        KeepChosenWeights();
-        fresh_.clear();
-        ++step_;
-        stage_ = Stage::kProgram;
-        return true;
-    }
+  while (turn.room > 0 && RunPhase(threads, turn)) {
+    const bool layer = phase().kind == Phase::Kind::kAttend;
+    if (++phase_ == stack_.phases().size()) return false;
+    if (layer) return true;
   }
   return true;
 }
 
-// True when the stage is done, false when there was no room for all of it.
-bool StackPass::RunStage(Threads& threads, Turn& turn) {
-  switch (stage_) {
-    case Stage::kProgram: {
-      const auto program = [&](RowBlock& block, int64_t first) { Program(block, first); };
-      const int64_t most = step_ == 0 ? kMaxBlockRows : stack_.BlockRows(step_ - 1);
-      if (most == kMaxBlockRows || IsAlone(ProgramCost()))
-        return ForBlocks(threads, turn, ProgramCost(), program);
-      return ForTeamBlocks(threads, turn, ProgramCost(), most, program);
-    }
-    case Stage::kSources:
-      return OpenSources(threads, turn);
-    case Stage::kSourceAttention:
-    case Stage::kAttention:
-      return attention_.Advance(threads, turn, workspace_->scratch);
-  }
-  LOG(FATAL) << "no such stage";
+// True when the phase is done, false when there was no room for all of it.
+bool StackPass::RunPhase(Threads& threads, Turn& turn) {
+  if (phase().kind == Phase::Kind::kProgram) return rows(phase().set) == 0 || RunProgram(threads, turn);
+  const Attend& attend = stack_.attentions()[phase().attend];
+  const bool source = phase().kind == Phase::Kind::kTakeSource;
+  if (rows(source ? attend.source : attend.set) == 0) return true;
+  if (!begun_) BeginAttention(attend, source);
+  begun_ = true;
+  if (!attention_.Advance(threads, turn, workspace_->scratch)) return false;
+  begun_ = false;
+  if (!source) EndAttention();
+  return true;
 }
 
-bool StackPass::Normalize(Threads& threads, Turn& turn) {
-  if (!stack_.norm) return true;
-  const double row_cost = kRowWise * static_cast<double>(stack_.widths.width);
-  return ForBlocks(threads, turn, row_cost, [&](RowBlock& block, int64_t) {
-    ForRows(block, [&](int64_t first, int64_t count) {
-      const Matrix<float> x = block.x.Rows(first, count);
-      stack_.norm->Apply(x, {DType::kF32, x.data, x.rows, x.cols, x.stride});
-    });
-  });
+bool StackPass::RunProgram(Threads& threads, Turn& turn) {
+  const auto run = [&](RowBlock& block, int64_t first) { RunSteps(block, first); };
+  const int set = phase().set;
+  const double cost = ProgramCost();
+  alone_ = IsAlone(set, cost);
+  if (phase().block_rows == kMaxBlockRows || alone_) return ForBlocks(threads, turn, set, cost, run);
+  return ForTeamBlocks(threads, turn, set, cost, phase().block_rows, run);
 }
 
-RowBlock StackPass::Block(Team& team, int thread, int buffers, int64_t first, int64_t count) const {
-  return {team, workspace_->scratch[thread], *workspace_->blocks[buffers], x().Rows(first, count)};
+void StackPass::RunSteps(RowBlock& block, int64_t first) const {
+  const int64_t count = block.rows();
+  const SetBuffers& buffers = workspace_->sets[phase().set];
+  const auto slice = [&](const RowBuffer& buffer) {
+    return buffer.rows().rows < first + count ? Rows() : buffer.rows().Slice(first, count);
+  };
+  const RowsBeside beside{.ids = std::span(sets_[phase().set].ids).subspan(first, count),
+                          .places = PlacesOf(phase().set, first, count),
+                          .products = slice(buffers.products),
+                          .source_products = slice(buffers.source_products),
+                          .attended = slice(buffers.attended)};
+  for (const auto& step : phase().steps) step->Run(block, beside);
 }
 
-// Multiply-adds of the next program, a row.
+RowBlock StackPass::Block(int set, Team& team, int thread, int buffers, int64_t first, int64_t count) const {
+  return {team, workspace_->scratch[thread], *workspace_->blocks[buffers], x(set).Rows(first, count)};
+}
+
+// Multiply-adds of the program at hand, a row.
 double StackPass::ProgramCost() const {
-  const Step& step =
-      stack_.steps[step_ == 0 ? 0 : step_ - 1];  // layers are alike: its products stand for the next one's
-  const double apart = static_cast<double>(labelled_) / static_cast<double>(rows());
-  return step.attention.multiply_adds() + apart * step.attention.apart_multiply_adds() +
-         (step.feed_forward ? step.feed_forward->feed_forward().multiply_adds() : 0);
+  const SetRows& rows = sets_[phase().set];
+  const double apart = static_cast<double>(rows.labelled) / static_cast<double>(rows.ids.size());
+  const double moved = kRowWise * static_cast<double>(stack_.sets()[phase().set].width);
+  return std::max(phase().multiply_adds + apart * phase().apart_multiply_adds, moved);
 }
 
-bool StackPass::IsAlone(double row_cost) const {
-  return rows() <= kMaxBlockRows && static_cast<double>(rows()) * row_cost <= kAlone;
+bool StackPass::IsAlone(int set, double row_cost) const {
+  return rows(set) <= kMaxBlockRows && static_cast<double>(rows(set)) * row_cost <= kAlone;
 }
 
 // Little to do: the caller alone. Few rows: teams of several threads, each with one block. Many: blocks of
 // equal size by one thread each, a multiple of the threads in number.
-bool StackPass::ForBlocks(Threads& threads, Turn& turn, double row_cost,
+bool StackPass::ForBlocks(Threads& threads, Turn& turn, int set, double row_cost,
                           absl::FunctionRef<void(RowBlock& block, int64_t first)> f) {
-  const int64_t rows = this->rows(), count = threads.count();
+  const int64_t rows = this->rows(set), count = threads.count();
   Workspaces::AddThreads(*workspace_, stack_, precision_, rows, threads.count());
   const auto run = [&](Team& team, int64_t thread, int64_t buffers, Range of) {
-    RowBlock block = Block(team, static_cast<int>(thread), static_cast<int>(buffers), of.begin, of.size());
+    RowBlock block =
+        Block(set, team, static_cast<int>(thread), static_cast<int>(buffers), of.begin, of.size());
     f(block, of.begin);
   };
   const auto by_teams = [&](Team& team, Range members) {
@@ -142,9 +137,10 @@ bool StackPass::ForBlocks(Threads& threads, Turn& turn, double row_cost,
     run(team, members.begin + team.rank(), members.begin, {cut(members.begin), cut(members.end)});
   };
   const int64_t teams = std::max<int64_t>(rows / kRowsOfATeam, 1);
-  if (IsAlone(row_cost) || teams < count) {
+  if (IsAlone(set, row_cost) || teams < count) {
     Team alone;
-    IsAlone(row_cost) ? run(alone, 0, 0, {0, rows}) : threads.RunTeams(static_cast<int>(teams), by_teams);
+    IsAlone(set, row_cost) ? run(alone, 0, 0, {0, rows})
+                           : threads.RunTeams(static_cast<int>(teams), by_teams);
     turn.room -= static_cast<double>(rows) * row_cost;
     return true;
   }
@@ -158,16 +154,16 @@ bool StackPass::ForBlocks(Threads& threads, Turn& turn, double row_cost,
       });
 }
 
-bool StackPass::ForTeamBlocks(Threads& threads, Turn& turn, double row_cost, int64_t most,
+bool StackPass::ForTeamBlocks(Threads& threads, Turn& turn, int set, double row_cost, int64_t most,
                               absl::FunctionRef<void(RowBlock& block, int64_t first)> f) {
-  const int64_t rows = this->rows();
+  const int64_t rows = this->rows(set);
   Workspaces::AddThreads(*workspace_, stack_, precision_, rows, threads.count());
   most = std::clamp(static_cast<int64_t>(kTurn * threads.count() / row_cost), kMaxBlockRows, most);
   const int64_t blocks = Quotient(rows, most), size = RoundUp(Quotient(rows, blocks), 8);
   for (; turn.done * size < rows && turn.room > 0; ++turn.done) {
     const int64_t first = turn.done * size, count = std::min(size, rows - first);
     threads.RunTeam([&](Team& team) {
-      RowBlock block = Block(team, team.rank(), 0, first, count);
+      RowBlock block = Block(set, team, team.rank(), 0, first, count);
       f(block, first);
     });
     turn.room -= static_cast<double>(count) * row_cost;
@@ -177,103 +173,86 @@ bool StackPass::ForTeamBlocks(Threads& threads, Turn& turn, double row_cost, int
   return finished;
 }
 
-void StackPass::Program(RowBlock& block, int64_t first) const {
-  if (step_ == 0) {
-    ForRows(block, [&](int64_t begin, int64_t count) {
-      stack_.embedding.Apply(std::span(ids_).subspan(first + begin, count),
-                             std::span(positions_).subspan(first + begin, count), block.x.Rows(begin, count));
-    });
-  } else {
-    const Step& done = stack_.steps[step_ - 1];
-    done.attention.Close(block, workspace_->attended.rows()
-                                    .Slice(first, block.rows())
-                                    .Cols(0, done.attention.attention().out_width()));
-    if (done.feed_forward) done.feed_forward->Run(block);
-  }
-  if (step_ < stack_.steps.size()) {
-    const Rows products = workspace_->products.rows().Slice(first, block.rows());
-    sublayer().Open(block, PlacesOf(first, block.rows()), products.Cols(0, sublayer().products_width()));
-  }
-}
-
-RowPlaces StackPass::PlacesOf(int64_t first, int64_t count) const {
-  const std::span<const int32_t> labels(labels_);
-  return {std::span(positions_).subspan(first, count),
+RowPlaces StackPass::PlacesOf(int set, int64_t first, int64_t count) const {
+  const std::span<const int32_t> labels(sets_[set].labels);
+  return {std::span(sets_[set].positions).subspan(first, count),
           labels.empty() ? labels : labels.subspan(first, count)};
 }
 
-// The keys and values of all sources that this pass takes in.
-bool StackPass::OpenSources(Threads& threads, Turn& turn) {
-  const Rows products = workspace_->source_products.rows().Cols(0, sublayer().source_products_width());
-  return source_->ForBlocks(threads, turn, sublayer().source_multiply_adds(),
-                            [&](RowBlock& block, int64_t first) {
-                              sublayer().OpenSource(block, products.Slice(first, block.rows()));
-                            });
-}
-
 // The runs take up their rows, or their sources.
-void StackPass::BeginAttention(bool source) {
-  const std::vector<Rows> products =
-      sublayer().Split(workspace_->products.rows(), workspace_->source_products.rows());
-  attention_.Clear(IsAlone(ProgramCost()) ? kAlone : kAloneAwake);
+void StackPass::BeginAttention(const Attend& attend, bool source) {
+  const std::vector<Rows> products = attend.sublayer->Split(
+      workspace_->sets[attend.set].products.rows(),
+      attend.cross() ? workspace_->sets[attend.source].source_products.rows() : Rows());
+  attention_.Clear(alone_ ? kAlone : kAloneAwake);
   fresh_.resize(shares_.size());
-  for (size_t s = 0; s < shares_.size(); ++s) {
-    const Share& share = shares_[s];
-    if (share.dropped || (source && share.source < 0)) continue;
-    if (!share.sequence && !fresh_[s]) fresh_[s] = sublayer().attention().Start();
-    AttentionRun& run = share.sequence ? share.sequence->run(step_) : *fresh_[s];
-    AttentionRows rows = RowsOf(share, source);
-    if (!source && WantsWeights(share)) AskForWeights(share, run, rows);
+  for (int s = 0; s < std::ssize(shares_); ++s) {
+    const int64_t at = part(s, attend.set).row;
+    const int64_t from = attend.cross() ? part(s, attend.source).row : 0;
+    const AttentionRows at_hand = RowsOf(s, attend, source);
+    if (shares_[s].dropped || (source ? at_hand.source_count : at_hand.count) == 0) continue;
+    AttentionRun& run = RunOf(s, attend);
+    AttentionRows rows = at_hand;
+    if (!source && WantsWeights(shares_[s], attend)) AskForWeights(s, attend, run, rows);
     std::vector<Rows> own;
     for (size_t p = 0; p < products.size(); ++p) {
-      const bool of_source = sublayer().attention().products()[p].of_source;
-      const int64_t first = of_source && source ? source_->shares_[share.source].row : share.row;
-      own.push_back(
-          products[p].Slice(of_source && !source ? 0 : first, of_source ? rows.source_count : rows.count));
+      const bool of_source = attend.attention().products()[p].of_source;
+      own.push_back(of_source ? products[p].Slice(source ? from : 0, rows.source_count)
+                              : products[p].Slice(at, rows.count));
     }
-    attention_.Add(static_cast<int>(s), run, rows, own);
+    attention_.Add(s, run, rows, own);
   }
 }
 
-// Whether this step's attention is among those whose weights the share asks for.
-bool StackPass::WantsWeights(const Share& share) const {
-  return share.weights != nullptr &&
-         (share.choice == nullptr || IsChosen(*share.choice, static_cast<int64_t>(step_)));
+AttentionRun& StackPass::RunOf(int share, const Attend& attend) {
+  if (stack_.sets()[attend.set].remembered) return shares_[share].sequence->run(attend.index);
+  if (!fresh_[share]) fresh_[share] = attend.attention().Start();
+  return *fresh_[share];
 }
 
-// A place for the weights of this step's attention, if it gives any.
-void StackPass::AskForWeights(const Share& share, const AttentionRun& run, AttentionRows& rows) const {
-  const bool cross = sublayer().cross();
-  LayerWeights& layer =
-      share.weights->emplace_back(LayerWeights{.heads = sublayer().attention().weighing_heads(),
-                                               .cross = cross,
-                                               .rows = share.count,
-                                               .keys = cross ? run.tokens() : share.first + share.count});
+// Whether the attention is among those whose weights the share asks for.
+bool StackPass::WantsWeights(const Share& share, const Attend& attend) const {
+  return share.weights != nullptr && attend.set == stack_.answered() &&
+         (share.choice == nullptr || IsChosen(*share.choice, attend.index));
+}
+
+// A place for the attention's weights, if it gives any.
+void StackPass::AskForWeights(int share, const Attend& attend, const AttentionRun& run,
+                              AttentionRows& rows) const {
+  const Part& of = part(share, attend.set);
+  LayerWeights& layer = shares_[share].weights->emplace_back(
+      LayerWeights{.heads = attend.attention().weighing_heads(),
+                   .cross = attend.cross(),
+                   .rows = of.count,
+                   .keys = attend.cross() ? run.tokens() : of.first + of.count});
   if (layer.heads == 0) return;
   layer.weights.resize(layer.heads * layer.rows * layer.keys);
   rows.weights = layer.weights.data();
   rows.weight_keys = layer.keys;
 }
 
-// The step's attention is done: of its weights only what is asked for stays.
-void StackPass::KeepChosenWeights() const {
+// Of its weights only what is asked for stays.
+void StackPass::EndAttention() {
+  const Attend& attend = stack_.attentions()[phase().attend];
   for (const Share& share : shares_) {
-    if (!share.dropped && share.choice != nullptr && WantsWeights(share))
+    if (!share.dropped && share.choice != nullptr && WantsWeights(share, attend))
       Keep(*share.choice, &share.weights->back());
   }
+  fresh_.clear();
 }
 
-AttentionRows StackPass::RowsOf(const Share& share, bool source) const {
+AttentionRows StackPass::RowsOf(int share, const Attend& attend, bool source) const {
+  const Part& of = part(share, attend.set);
+  const SetBuffers& buffers = workspace_->sets[attend.set];
   AttentionRows rows;
-  rows.first = share.first;
-  rows.count = source ? 0 : share.count;
-  rows.source_count = source ? source_->shares_[share.source].count : sublayer().cross() ? 0 : share.count;
-  rows.input = x().Rows(share.row, rows.count);
-  rows.layer = &sublayer();
-  rows.out =
-      workspace_->attended.rows().Slice(share.row, rows.count).Cols(0, sublayer().attention().out_width());
-  if (share.labelled && sublayer().attention().labels().kind != RowLabel::kNone)
-    rows.labels = &labels_[share.row];
+  rows.first = of.first;
+  rows.count = source ? 0 : of.count;
+  rows.source_count = source ? part(share, attend.source).count : attend.cross() ? 0 : of.count;
+  rows.input = x(attend.set).Rows(of.row, rows.count);
+  rows.layer = attend.sublayer.get();
+  rows.out = buffers.attended.rows().Slice(of.row, rows.count).Cols(0, attend.attention().out_width());
+  if (of.labelled && attend.attention().labels().kind != RowLabel::kNone)
+    rows.labels = &sets_[attend.set].labels[of.row];
   return rows;
 }
 

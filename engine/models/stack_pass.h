@@ -1,5 +1,5 @@
-// The rows of a batch on their way through one stack: a row program, then the attention of a step, until the
-// last program. Rows of all sequences lie one after another.
+// The rows of a batch on their way through a stack, phase by phase. Of each set the rows of all sequences lie
+// one after another.
 #ifndef HEED_ENGINE_MODELS_STACK_PASS_H_
 #define HEED_ENGINE_MODELS_STACK_PASS_H_
 
@@ -22,20 +22,22 @@ inline constexpr double kAlone = 1 << 20, kAloneAwake = 1 << 14;
 // What a number costs that is only read, summed or normalised, in the time of a product's multiply-adds.
 inline constexpr double kRowWise = 64;
 
-// Not thread-safe. First all Add(), then Begin(), then Advance().
+// Not thread-safe. First all shares with their rows, then Begin(), then Advance().
 class StackPass {
  public:
-  // A sequence's rows among the batch's.
+  // A sequence's part in the batch.
   struct Share {
-    TransformerSequence* sequence = nullptr;  // whose runs remember the rows; null: nobody's, a whole input
-    int64_t first = 0;                        // position of its first row
-    int64_t row = 0;                          // of its first row in the batch
-    int64_t count = 0;
-    int source = -1;  // the share of the source pass that its cross-attention takes in; -1: none
+    TransformerSequence* sequence = nullptr;       // whose runs remember the rows of sets that are remembered
     std::vector<LayerWeights>* weights = nullptr;  // as Work's
     const WeightsChoice* choice = nullptr;
-    bool labelled = false;
     bool dropped = false;
+  };
+  // Its rows in one set.
+  struct Part {
+    int64_t first = 0;  // position of the first
+    int64_t row = 0;    // of the first among the set's
+    int64_t count = 0;
+    bool labelled = false;
   };
 
   static constexpr int64_t kRowBytes = sizeof(int32_t) + sizeof(int64_t);  // of a row, beside the workspace
@@ -43,64 +45,74 @@ class StackPass {
 
   StackPass(const Stack& stack, Precision precision, Workspaces& workspaces);
   ~StackPass();
-  void Reserve(int64_t rows);  // that will be added
+  void Reserve(int set, int64_t rows);  // that will be added
 
-  // The share's row will be the next one, and its count that of the ids. `labels`: one an id, or none.
-  void Add(Share share, std::span<const int32_t> ids, std::span<const int32_t> labels = {});
-  // `source`: the finished pass of the shares' sources, if any share has one; it outlives this one.
+  // A share that has no rows yet.
+  void Add(const Share& share);
+  // The rows of the newest share in a set, at most once each. `labels`: one an id, or none.
+  void AddRows(int set, int64_t first, std::span<const int32_t> ids, std::span<const int32_t> labels = {});
   // `answers` and `output_width`: what the head will need of the workspace.
-  void Begin(StackPass* source, int64_t answers, int64_t output_width);
-  // Goes on by one step or, where that is long, the part of it that the turn has room for. False when the
-  // last program is done: x() is what the stack gives, before its norm.
+  void Begin(int64_t answers, int64_t output_width);
+  // Goes on by one layer or, where that is long, the part of it that the turn has room for. False when the
+  // last phase is done: x() is what the stack gives, before its norm.
   bool Advance(Threads& threads, Turn& turn);
-  // The stack's norm, in place: x() is what cross-attention reads when this is true; false when there was no
-  // room for all rows: call again.
-  bool Normalize(Threads& threads, Turn& turn);
   void Drop(int share);
 
-  // f for all rows, in blocks by one thread each or, where rows are few, by a team of several: the fewer the
-  // blocks, the fewer times all weights are read. False when there was no room for all blocks: call again.
-  bool ForBlocks(Threads& threads, Turn& turn, double row_cost,
+  // f for all rows of a set, in blocks by one thread each or, where rows are few, by a team of several: the
+  // fewer the blocks, the fewer times all weights are read. False when there was no room for all blocks: call
+  // again.
+  bool ForBlocks(Threads& threads, Turn& turn, int set, double row_cost,
                  absl::FunctionRef<void(RowBlock& block, int64_t first)> f);
 
   const std::vector<Share>& shares() const { return shares_; }
-  int64_t rows() const { return static_cast<int64_t>(ids_.size()); }
-  Matrix<float> x() const { return workspace_->x.rows().As<float>(); }
+  const Part& part(int share, int set) const { return parts_[share * std::ssize(sets_) + set]; }
+  // Of the set that the head reads.
+  const Part& answered(int share) const { return part(share, stack_.answered()); }
+  int64_t rows(int set) const { return std::ssize(sets_[set].ids); }
+  Matrix<float> x() const { return x(stack_.answered()); }
   Workspace& workspace() { return *workspace_; }
 
  private:
-  // What a step consists of, in this order.
-  enum class Stage { kProgram, kSources, kSourceAttention, kAttention };
+  using Phase = Stack::Phase;
+  using Attend = Stack::Attend;
 
-  // The same, by all threads as one team, in blocks of at most so many rows, each no longer than a turn.
-  bool ForTeamBlocks(Threads& threads, Turn& turn, double row_cost, int64_t most,
+  // The rows of one set.
+  struct SetRows {
+    std::vector<int32_t> ids;
+    std::vector<int64_t> positions;
+    std::vector<int32_t> labels;  // once any has one; RowPlaces::kNoLabel of the others
+    int64_t labelled = 0;         // rows that are apart by their label
+  };
+
+  // As ForBlocks, by all threads as one team, in blocks of at most so many rows, each no longer than a turn.
+  bool ForTeamBlocks(Threads& threads, Turn& turn, int set, double row_cost, int64_t most,
                      absl::FunctionRef<void(RowBlock& block, int64_t first)> f);
+  bool IsAlone(int set, double row_cost) const;
+  const Phase& phase() const { return stack_.phases()[phase_]; }
   double ProgramCost() const;
-  bool IsAlone(double row_cost) const;
-  void Program(RowBlock& block, int64_t first) const;
-  bool RunStage(Threads& threads, Turn& turn);
-  bool OpenSources(Threads& threads, Turn& turn);
-  void BeginAttention(bool source);
-  bool WantsWeights(const Share& share) const;
-  void AskForWeights(const Share& share, const AttentionRun& run, AttentionRows& rows) const;
-  void KeepChosenWeights() const;
-  AttentionRows RowsOf(const Share& share, bool source) const;
-  RowPlaces PlacesOf(int64_t first, int64_t count) const;
-  RowBlock Block(Team& team, int thread, int buffers, int64_t first, int64_t count) const;
-  const AttentionSublayer& sublayer() const { return stack_.steps[step_].attention; }
+  bool RunProgram(Threads& threads, Turn& turn);
+  void RunSteps(RowBlock& block, int64_t first) const;
+  bool RunPhase(Threads& threads, Turn& turn);
+  void BeginAttention(const Attend& attend, bool source);
+  AttentionRun& RunOf(int share, const Attend& attend);
+  bool WantsWeights(const Share& share, const Attend& attend) const;
+  void AskForWeights(int share, const Attend& attend, const AttentionRun& run, AttentionRows& rows) const;
+  void EndAttention();
+  AttentionRows RowsOf(int share, const Attend& attend, bool source) const;
+  RowPlaces PlacesOf(int set, int64_t first, int64_t count) const;
+  RowBlock Block(int set, Team& team, int thread, int buffers, int64_t first, int64_t count) const;
+  Matrix<float> x(int set) const { return workspace_->sets[set].x.rows().As<float>(); }
 
   const Stack& stack_;
   const Precision precision_;
   Workspaces& workspaces_;
   std::vector<Share> shares_;
-  std::vector<int32_t> ids_;        // of all rows
-  std::vector<int64_t> positions_;  // of all rows
-  std::vector<int32_t> labels_;     // of all rows, once any has one; RowPlaces::kNoLabel of the others
-  int64_t labelled_ = 0;            // rows that are apart by their label
-  StackPass* source_ = nullptr;
+  std::vector<Part> parts_;  // [share][set]
+  std::vector<SetRows> sets_;
   std::unique_ptr<Workspace> workspace_;
-  size_t step_ = 0;  // the next program's
-  Stage stage_ = Stage::kProgram;
+  size_t phase_ = 0;
+  bool alone_ = true;                                 // the last program was one thread's
+  bool begun_ = false;                                // the attention at hand
   AttentionPass attention_;                           // at hand
   std::vector<std::unique_ptr<AttentionRun>> fresh_;  // by share: what remembers nobody's rows
 };

@@ -9,9 +9,10 @@
 namespace heed {
 
 TransformerSequence::TransformerSequence(const Transformer& model) : model_(&model) {
-  if (model.head().pooling != Pooling::kNone) pooled_.assign(model.stack().widths.width, 0.0);
-  if (model.info().architecture == Architecture::kEncoder) return;
-  for (const Step& step : model.stack().steps) runs_.push_back(step.attention.attention().Start());
+  if (model.head().pooling != Pooling::kNone) pooled_.assign(model.stack().width(), 0.0);
+  for (const Stack::Attend& attend : model.stack().attentions()) {
+    if (model.stack().sets()[attend.set].remembered) runs_.push_back(attend.attention().Start());
+  }
 }
 
 TransformerSequence::TransformerSequence(const TransformerSequence& other)
@@ -31,7 +32,7 @@ void TransformerSequence::Archive(StateArchive& archive) {
   constexpr int64_t kMost = int64_t{1} << 40;
   archive.Origin(model_->info().origin);
   archive.Number(tokens_, 0, kMost);
-  if (model_->encoder()) {
+  if (model_->reads_sources()) {
     archive.Number(source_tokens_, 0, kMost);
     if (archive.restoring() && (source_tokens_ == 0) != (tokens_ == 0)) {
       archive.Fail(Invalid("the state holds ", tokens_, " tokens with a source of ", source_tokens_));
@@ -39,10 +40,11 @@ void TransformerSequence::Archive(StateArchive& archive) {
   }
   archive.Number(pooled_rows_, 0, kMost);
   archive.Bytes(pooled_.data(), static_cast<int64_t>(pooled_.size() * sizeof(double)));
-  for (size_t step = 0; step < runs_.size(); ++step) {
-    runs_[step]->Archive(archive);
-    const int64_t held = runs_[step]->tokens();
-    const int64_t taken = model_->stack().steps[step].attention.cross() ? source_tokens_ : tokens_;
+  for (const Stack::Attend& attend : model_->stack().attentions()) {
+    if (!model_->stack().sets()[attend.set].remembered) continue;
+    AttentionRun& run = *runs_[attend.index];
+    run.Archive(archive);
+    const int64_t held = run.tokens(), taken = attend.cross() ? source_tokens_ : tokens_;
     if (archive.restoring() && held != taken) {
       archive.Fail(Invalid("the state's layers hold ", held, " tokens, not ", taken));
     }
@@ -66,8 +68,8 @@ void TransformerSequence::Pooled(Pooling pooling, float* out) const {
   for (size_t i = 0; i < pooled_.size(); ++i) out[i] = static_cast<float>(pooled_[i] * factor);
 }
 
-Transformer::Transformer(ModelInfo info, std::optional<Stack> encoder, Stack stack, OutputHead head)
-    : encoder_(std::move(encoder)), stack_(std::move(stack)), head_(std::move(head)) {
+Transformer::Transformer(ModelInfo info, Stack stack, OutputHead head)
+    : stack_(std::move(stack)), head_(std::move(head)) {
   info_ = std::move(info);
 }
 
@@ -79,36 +81,28 @@ std::unique_ptr<Pass> Transformer::Begin(std::vector<Work>* batch) const {
 
 int64_t Transformer::StateBytes(int64_t tokens, int64_t source, int64_t labelled) const {
   constexpr int64_t kCounter = sizeof(int64_t);
-  int64_t pooled =
-      head_.pooling == Pooling::kNone ? 0 : stack_.widths.width * static_cast<int64_t>(sizeof(double));
-  int64_t counters = (encoder_ ? 3 : 2) * kCounter;  // of tokens, of pooled rows, of the source's tokens
-  if (info_.architecture == Architecture::kEncoder)
-    return counters + pooled + stack_.LargestStateBytes(tokens, labelled);
-  // Before the decoder has begun.
-  int64_t encoding = encoder_ ? encoder_->LargestStateBytes(source, labelled) : 0;
-  return counters + pooled + std::max(encoding, stack_.StateBytes(tokens, source));
+  const int64_t pooled =
+      head_.pooling == Pooling::kNone ? 0 : stack_.width() * static_cast<int64_t>(sizeof(double));
+  const int64_t counters = (reads_sources() ? 3 : 2) * kCounter;  // of tokens, pooled rows, the source's
+  // What nobody remembers is gone before the first that a sequence remembers.
+  return counters + pooled +
+         std::max(stack_.LargestStateBytes(tokens, source, labelled), stack_.StateBytes(tokens, source));
 }
 
 int64_t Transformer::WorkspaceBytes(const PassSize& size) const {
-  const int64_t labelled = info_.max_global_tokens == 0 ? 0 : encoder_ ? size.source_rows : size.rows;
+  const int64_t labelled = info_.max_global_tokens == 0 ? 0 : reads_sources() ? size.source_rows : size.rows;
   const int64_t lists = (size.rows + size.source_rows) * StackPass::kRowBytes +
                         labelled * StackPass::kLabelBytes + size.answers * TransformerPass::kAnswerBytes;
-  const WorkspaceSize rows{.rows = size.rows,
-                           .source_rows = size.source_rows,
-                           .answers = std::min(TransformerPass::kAnswerRows, size.answers),
-                           .output_width = info_.output_width};
-  const int64_t sources =
-      encoder_ && size.source_rows > 0
-          ? Workspaces::Bytes(*encoder_, info_.precision, {.rows = size.source_rows}, size.threads)
-          : 0;
-  return lists + sources + Workspaces::Bytes(stack_, info_.precision, rows, size.threads);
+  WorkspaceSize room{.answers = std::min(TransformerPass::kAnswerRows, size.answers),
+                     .output_width = info_.output_width};
+  for (const RowSet& set : stack_.sets())
+    room.rows.push_back(set.input == WorkInput::kSource ? size.source_rows : size.rows);
+  return lists + Workspaces::Bytes(stack_, info_.precision, room, size.threads);
 }
 
 double Transformer::Cost(int64_t n, int64_t source, int64_t labelled) const {
-  double head = head_.weights ? static_cast<double>(head_.weights->in()) * head_.weights->out() : 0;
-  double encoding = encoder_ ? encoder_->multiply_adds(source, 0, labelled) : 0;
-  return encoding + stack_.multiply_adds(n, source, encoder_ ? kNoLabels : labelled) +
-         head * (head_.pooling == Pooling::kNone ? n : 1);
+  const double head = head_.weights ? static_cast<double>(head_.weights->in()) * head_.weights->out() : 0;
+  return stack_.multiply_adds(n, source, labelled) + head * (head_.pooling == Pooling::kNone ? n : 1);
 }
 
 }  // namespace heed

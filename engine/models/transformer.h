@@ -1,4 +1,4 @@
-// An encoder, a decoder, or both: stacks of layers and a head, served through the Model contract.
+// An encoder, a decoder, or both: a stack and a head, served through the Model contract.
 #ifndef HEED_ENGINE_MODELS_TRANSFORMER_H_
 #define HEED_ENGINE_MODELS_TRANSFORMER_H_
 
@@ -21,9 +21,9 @@ struct OutputHead {
   std::optional<PackedWeights> weights;  // absent: the rows themselves are the answer
 };
 
-// What one sequence of a Transformer remembers: a run a step, and what its pooled head has seen. Encoders
-// remember nothing: their keys and values live for one layer of one pass. An encoder-decoder remembers in the
-// decoder's steps; its cross-attention's runs hold the source.
+// What one sequence of a Transformer remembers: a run of each attention of the set that is remembered, and
+// what its pooled head has seen. Encoders remember nothing. An encoder-decoder's runs of cross-attention hold
+// the source.
 class TransformerSequence : public Sequence {
  public:
   explicit TransformerSequence(const class Transformer& model);
@@ -37,7 +37,7 @@ class TransformerSequence : public Sequence {
     source_tokens_ += source;
   }
   int64_t source_tokens() const { return source_tokens_; }
-  AttentionRun& run(size_t step) { return *runs_[step]; }
+  AttentionRun& run(int index) { return *runs_[index]; }  // of an attention, among those of its set
   // One more normalised row of the stack for a pooled head; rows come in order.
   void Pool(Pooling pooling, const float* row);
   // The pooled vector of all rows so far.
@@ -55,25 +55,22 @@ class TransformerSequence : public Sequence {
 
 class Transformer : public Model {
  public:
-  // `encoder`: of an encoder-decoder alone, whose `stack` is the decoder.
-  Transformer(ModelInfo info, std::optional<Stack> encoder, Stack stack, OutputHead head);
+  Transformer(ModelInfo info, Stack stack, OutputHead head);
   std::unique_ptr<Sequence> Start() const override;
   std::unique_ptr<Pass> Begin(std::vector<Work>* batch) const override;
   int64_t StateBytes(int64_t tokens, int64_t source, int64_t labelled) const override;
   int64_t WorkspaceBytes(const PassSize& size) const override;
   double Cost(int64_t n, int64_t source, int64_t labelled) const override;
 
-  const std::optional<Stack>& encoder() const { return encoder_; }
   const Stack& stack() const { return stack_; }
+  bool reads_sources() const { return info_.architecture == Architecture::kEncoderDecoder; }
   const OutputHead& head() const { return head_; }
-  Workspaces& encoder_workspaces() const { return encoder_workspaces_; }
   Workspaces& workspaces() const { return workspaces_; }
 
  private:
-  std::optional<Stack> encoder_;
   Stack stack_;
   OutputHead head_;
-  mutable Workspaces encoder_workspaces_, workspaces_;
+  mutable Workspaces workspaces_;
 };
 
 }  // namespace heed

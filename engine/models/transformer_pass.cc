@@ -7,29 +7,31 @@
 #include "engine/ops/rows.h"
 
 namespace heed {
+namespace {
+
+const std::vector<int32_t>& TokensOf(const Work& work, WorkInput input) {
+  return input == WorkInput::kSource ? work.source : work.tokens;
+}
+
+}  // namespace
+
 TransformerPass::TransformerPass(const Transformer& model, std::vector<Work>* batch)
     : model_(model), works_(*batch), rows_(model.stack(), model.info().precision, model.workspaces()) {
   Reserve();
   for (Work& work : works_) Add(work);
-  if (sources_) sources_->Begin(nullptr, 0, 0);
-  rows_.Begin(sources_ ? &*sources_ : nullptr,
-              std::min<int64_t>(kAnswerRows, static_cast<int64_t>(answers_.size())),
-              model.info().output_width);
+  rows_.Begin(std::min<int64_t>(kAnswerRows, std::ssize(answers_)), model.info().output_width);
 }
 
 void TransformerPass::Reserve() {
-  int64_t rows = 0, sources = 0, wanted = 0;
-  for (const Work& work : works_) {
-    rows += std::ssize(work.tokens);
-    sources += std::ssize(work.source);
-    wanted += std::ssize(work.wanted);
-  }
-  rows_.Reserve(rows);
+  int64_t wanted = 0;
+  for (const Work& work : works_) wanted += std::ssize(work.wanted);
   answers_.reserve(model_.head().pooling == Pooling::kNone ? wanted : std::min(wanted, std::ssize(works_)));
-  if (sources == 0) return;
-  CHECK(model_.encoder().has_value()) << "only an encoder-decoder has sources";
-  sources_.emplace(*model_.encoder(), model_.info().precision, model_.encoder_workspaces());
-  sources_->Reserve(sources);
+  const std::vector<RowSet>& sets = model_.stack().sets();
+  for (int set = 0; set < std::ssize(sets); ++set) {
+    int64_t rows = 0;
+    for (const Work& work : works_) rows += std::ssize(TokensOf(work, sets[set].input));
+    rows_.Reserve(set, rows);
+  }
 }
 
 void TransformerPass::Add(Work& work) {
@@ -41,20 +43,17 @@ void TransformerPass::Add(Work& work) {
   CHECK(info.max_tokens == 0 || sequence->next() + count <= info.max_tokens);
   CHECK(info.max_source_tokens == 0 || source <= info.max_source_tokens);
   CHECK(work.labels.empty() || info.max_global_tokens > 0);
-  CHECK_EQ(source > 0, model_.encoder().has_value() && sequence->source_tokens() == 0);
-  StackPass::Share share;
-  share.sequence = info.architecture == Architecture::kEncoder ? nullptr : sequence;
-  share.first = sequence->next();
-  share.weights = work.weights;
-  share.choice = work.choice;
-  if (work.weights != nullptr) work.weights->clear();
-  if (source > 0) {
-    share.source = static_cast<int>(sources_->shares().size());
-    sources_->Add({}, work.source, work.labels);
-  }
+  CHECK_EQ(source > 0, model_.reads_sources() && sequence->source_tokens() == 0);
   const int index = static_cast<int>(rows_.shares().size());
-  const int64_t row = rows_.rows();
-  rows_.Add(share, work.tokens, source > 0 ? std::span<const int32_t>() : work.labels);
+  rows_.Add({.sequence = sequence, .weights = work.weights, .choice = work.choice});
+  if (work.weights != nullptr) work.weights->clear();
+  const std::vector<RowSet>& sets = model_.stack().sets();
+  for (int set = 0; set < std::ssize(sets); ++set) {
+    const RowSet& rows = sets[set];
+    rows_.AddRows(set, rows.remembered ? sequence->next() : 0, TokensOf(work, rows.input),
+                  rows.remembered ? std::span<const int32_t>() : std::span<const int32_t>(work.labels));
+  }
+  const int64_t row = rows_.answered(index).row;
   if (model_.head().pooling == Pooling::kNone) {
     for (int32_t i : work.wanted) answers_.push_back({index, i, row + i});
   } else if (!work.wanted.empty() && !work.more) {
@@ -66,10 +65,7 @@ TransformerSequence& TransformerPass::SequenceOf(int work) const {
   return static_cast<TransformerSequence&>(*works_[work].sequence);
 }
 
-void TransformerPass::Drop(int i) {
-  rows_.Drop(i);
-  if (rows_.shares()[i].source >= 0) sources_->Drop(rows_.shares()[i].source);
-}
+void TransformerPass::Drop(int i) { rows_.Drop(i); }
 
 bool TransformerPass::Advance(Threads& threads) {
   turn_.room = kTurn * threads.count();
@@ -77,7 +73,6 @@ bool TransformerPass::Advance(Threads& threads) {
     if (!RunStage(threads)) return true;
     stage_ = static_cast<Stage>(static_cast<int>(stage_) + 1);
     if (stage_ == Stage::kDone) break;
-    if (stage_ == Stage::kRows && sources_) return true;  // what ends the encoder is a turn, as a layer is
   }
   if (stage_ != Stage::kDone) return true;
   for (const Work& work : works_) {
@@ -89,10 +84,6 @@ bool TransformerPass::Advance(Threads& threads) {
 // True when the stage is done.
 bool TransformerPass::RunStage(Threads& threads) {
   switch (stage_) {
-    case Stage::kSources:
-      return !sources_ || !sources_->Advance(threads, turn_);
-    case Stage::kNormalize:
-      return !sources_ || sources_->Normalize(threads, turn_);
     case Stage::kRows:
       return !rows_.Advance(threads, turn_);
     case Stage::kPool:
@@ -112,21 +103,22 @@ bool TransformerPass::Pool(Threads& threads) {
   for (; turn_.room > 0; ++turn_.done) {
     const int64_t begin = turn_.done * kGrid;
     int64_t rows = 0;
-    for (const StackPass::Share& share : rows_.shares())
-      rows += std::clamp<int64_t>(share.count - begin, 0, kGrid);
+    for (int i = 0; i < std::ssize(works_); ++i)
+      rows += std::clamp<int64_t>(rows_.answered(i).count - begin, 0, kGrid);
     if (rows == 0) {
       turn_.done = 0;
       return true;
     }
     turn_.room -= kRowWise * static_cast<double>(rows * x.cols);
     threads.RunTasks(std::ssize(works_), [&](int64_t i, int thread) {
-      const StackPass::Share& share = rows_.shares()[i];
-      const int64_t end = std::min(share.count, begin + kGrid);
+      const StackPass::Part& part = rows_.answered(static_cast<int>(i));
+      const int64_t end = std::min(part.count, begin + kGrid);
+      const bool dropped = rows_.shares()[i].dropped;
       Scratch& scratch = rows_.workspace().scratch[thread];
       float* row = scratch.Take<float>(x.cols);
-      for (int64_t r = share.row + begin; r < share.row + end && !share.dropped; ++r) {
-        if (stack.norm) stack.norm->Apply(x.Rows(r, 1), {DType::kF32, row, 1, x.cols, x.cols});
-        SequenceOf(static_cast<int>(i)).Pool(model_.head().pooling, stack.norm ? row : x.row(r));
+      for (int64_t r = part.row + begin; r < part.row + end && !dropped; ++r) {
+        if (stack.norm()) stack.norm()->Apply(x.Rows(r, 1), {DType::kF32, row, 1, x.cols, x.cols});
+        SequenceOf(static_cast<int>(i)).Pool(model_.head().pooling, stack.norm() ? row : x.row(r));
       }
       scratch.Reset();
     });
@@ -177,7 +169,7 @@ bool TransformerPass::AnswerAll(Threads& threads) {
 void TransformerPass::AnswerBlock(RowBlock& block, int64_t first) {
   const OutputHead& head = model_.head();
   const Matrix<float> x = rows_.x();
-  const std::optional<Norm>& norm = model_.stack().norm;
+  const std::optional<Norm>& norm = model_.stack().norm();
   Rows input = !head.weights                                  ? rows_.workspace().outputs.First(block.rows())
                : head.weights->precision() == Precision::kF32 ? block.buffers.result.First(block.rows())
                                                               : block.buffers.input.First(block.rows());

@@ -1,9 +1,7 @@
-// One batch's way through a Transformer: the sources through the encoder's stack, if there are any, then all
-// rows through the stack with the head, and the answers.
+// One batch's way through a Transformer: all rows through the stack, then the head's answers.
 #ifndef HEED_ENGINE_MODELS_TRANSFORMER_PASS_H_
 #define HEED_ENGINE_MODELS_TRANSFORMER_PASS_H_
 
-#include <optional>
 #include <vector>
 
 #include "engine/models/stack_pass.h"
@@ -32,7 +30,7 @@ class TransformerPass : public Pass {
 
  private:
   // What a pass consists of, in this order.
-  enum class Stage { kSources, kNormalize, kRows, kPool, kAnswers, kDone };
+  enum class Stage { kRows, kPool, kAnswers, kDone };
 
   void Reserve();
   void Add(Work& work);
@@ -47,10 +45,9 @@ class TransformerPass : public Pass {
 
   const Transformer& model_;
   std::vector<Work>& works_;
-  std::optional<StackPass> sources_;  // if any work brings one
-  StackPass rows_;                    // a share a work
+  StackPass rows_;  // a share a work
   std::vector<Answer> answers_;
-  Stage stage_ = Stage::kSources;
+  Stage stage_ = Stage::kRows;
   Turn turn_;  // of the stage at hand
 };
 

@@ -12,14 +12,17 @@ void Grow(RowBuffer& buffer, int64_t rows, int64_t cols, DType dtype) {
 
 // Rows of the first thread's block, in a pass of so many.
 int64_t FirstRows(const Stack& stack, int64_t rows) {
-  return std::clamp(rows, kMaxBlockRows, stack.block_rows);
+  return std::clamp(rows, kMaxBlockRows, stack.block_rows());
 }
+
+// What others read has a row also where none comes: they are given a place.
+int64_t SourceRows(int64_t rows) { return std::max<int64_t>(rows, 1); }
 
 }  // namespace
 
 int64_t Workspace::bytes() const {
-  int64_t sum = x.bytes() + products.bytes() + source_products.bytes() + attended.bytes() + answers.bytes() +
-                outputs.bytes();
+  int64_t sum = answers.bytes() + outputs.bytes();
+  for (const SetBuffers& set : sets) sum += set.bytes();
   for (const auto& block : blocks) sum += block->bytes();
   for (const Scratch& s : scratch) sum += static_cast<int64_t>(s.bytes());
   return sum;
@@ -27,18 +30,22 @@ int64_t Workspace::bytes() const {
 
 int64_t Workspaces::Bytes(const Stack& stack, Precision precision, const WorkspaceSize& size, int threads) {
   const DType type = ActivationType(precision);
-  const int64_t source = stack.source_products_width;
-  const int64_t source_rows = std::max<int64_t>(size.source_rows, 1);
-  const int64_t rows = RowBuffer::Bytes(size.rows, stack.widths.width, DType::kF32) +
-                       RowBuffer::Bytes(size.rows, stack.products_width, type) +
-                       (source > 0 ? RowBuffer::Bytes(source_rows, source, type) : 0) +
-                       RowBuffer::Bytes(size.rows, stack.attended_width, type);
-  const int64_t answers = size.answers == 0
-                              ? 0
-                              : RowBuffer::Bytes(size.answers, stack.widths.width, DType::kF32) +
-                                    RowBuffer::Bytes(size.answers, size.output_width, DType::kF32);
-  return rows + answers + BlockBuffers::Bytes(stack.WidthsOf(FirstRows(stack, size.rows)), precision) +
-         (threads - 1) * BlockBuffers::Bytes(stack.widths, precision) + threads * stack.ScratchBytes();
+  int64_t sum = threads * stack.scratch_bytes();
+  for (size_t s = 0; s < size.rows.size(); ++s) {
+    const RowSet& set = stack.sets()[s];
+    const int64_t rows = size.rows[s];
+    sum += RowBuffer::Bytes(rows, set.width, DType::kF32) + RowBuffer::Bytes(rows, set.products_width, type) +
+           RowBuffer::Bytes(rows, set.attended_width, type);
+    if (set.source_products_width > 0)
+      sum += RowBuffer::Bytes(SourceRows(rows), set.source_products_width, type);
+  }
+  if (size.answers > 0) {
+    sum += RowBuffer::Bytes(size.answers, stack.width(), DType::kF32) +
+           RowBuffer::Bytes(size.answers, size.output_width, DType::kF32);
+  }
+  const int64_t first = FirstRows(stack, *std::ranges::max_element(size.rows));
+  return sum + BlockBuffers::Bytes(stack.WidthsOf(first), precision) +
+         (threads - 1) * BlockBuffers::Bytes(stack.WidthsOf(kMaxBlockRows), precision);
 }
 
 std::unique_ptr<Workspace> Workspaces::Take(const Stack& stack, Precision precision,
@@ -53,15 +60,20 @@ std::unique_ptr<Workspace> Workspaces::Take(const Stack& stack, Precision precis
     }
   }
   if (!workspace) workspace = std::make_unique<Workspace>();
-  DType type = ActivationType(precision);
-  Grow(workspace->x, size.rows, stack.widths.width, DType::kF32);
-  Grow(workspace->products, size.rows, stack.products_width, type);
-  if (stack.source_products_width > 0)  // a row also where no source comes: cross-attention is given a place
-    Grow(workspace->source_products, std::max<int64_t>(size.source_rows, 1), stack.source_products_width,
-         type);
-  Grow(workspace->attended, size.rows, stack.attended_width, type);
+  const DType type = ActivationType(precision);
+  workspace->sets.resize(stack.sets().size());
+  for (size_t s = 0; s < size.rows.size(); ++s) {
+    const RowSet& set = stack.sets()[s];
+    const int64_t rows = size.rows[s];
+    SetBuffers& buffers = workspace->sets[s];
+    Grow(buffers.x, rows, set.width, DType::kF32);
+    Grow(buffers.products, rows, set.products_width, type);
+    Grow(buffers.attended, rows, set.attended_width, type);
+    if (set.source_products_width > 0)
+      Grow(buffers.source_products, SourceRows(rows), set.source_products_width, type);
+  }
   if (size.answers > 0) {
-    Grow(workspace->answers, size.answers, stack.widths.width, DType::kF32);
+    Grow(workspace->answers, size.answers, stack.width(), DType::kF32);
     Grow(workspace->outputs, size.answers, size.output_width, DType::kF32);
   }
   return workspace;
@@ -83,13 +95,13 @@ int64_t Workspaces::kept_bytes() const {
 void Workspaces::AddThreads(Workspace& workspace, const Stack& stack, Precision precision, int64_t rows,
                             int threads) {
   while (static_cast<int>(workspace.blocks.size()) < threads) {
-    workspace.blocks.push_back(std::make_unique<BlockBuffers>(stack.widths, precision));
+    workspace.blocks.push_back(std::make_unique<BlockBuffers>(stack.WidthsOf(kMaxBlockRows), precision));
     workspace.scratch.emplace_back();
   }
   const int64_t first = FirstRows(stack, rows);
   if (workspace.blocks[0]->rows() < first)
     workspace.blocks[0] = std::make_unique<BlockBuffers>(stack.WidthsOf(first), precision);
-  const int64_t bytes = stack.ScratchBytes();
+  const int64_t bytes = stack.scratch_bytes();
   for (Scratch& scratch : workspace.scratch) scratch.Reserve(bytes);
 }
 

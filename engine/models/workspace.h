@@ -11,14 +11,21 @@
 
 namespace heed {
 
-// One pass's buffers. Rows of all sequences lie one after another.
-struct Workspace {
+// The rows of one set of a stack, of all sequences one after another.
+struct SetBuffers {
   RowBuffer x;                // [rows, width] f32: the residual stream
   RowBuffer products;         // [rows, products width] activation type: what attention reads
-  RowBuffer source_products;  // [source rows, ...] activation type: what cross-attention reads of a source
-  RowBuffer attended;         // [rows, attended width] activation type: what it writes
-  RowBuffer answers;          // [answer rows, width] f32: rows that the head reads
-  RowBuffer outputs;          // [answer rows, output width] f32
+  RowBuffer source_products;  // [rows, ...] activation type: what attentions of other sets read
+  RowBuffer attended;         // [rows, attended width] activation type: what attention writes
+
+  int64_t bytes() const { return x.bytes() + products.bytes() + source_products.bytes() + attended.bytes(); }
+};
+
+// One pass's buffers.
+struct Workspace {
+  std::vector<SetBuffers> sets;
+  RowBuffer answers;  // [answer rows, width] f32: rows that the head reads
+  RowBuffer outputs;  // [answer rows, output width] f32
   // One a thread; a team uses its first's, which is as large as any step's feed-forward wants it.
   std::vector<std::unique_ptr<BlockBuffers>> blocks;
   std::vector<Scratch> scratch;  // one a thread
@@ -28,9 +35,8 @@ struct Workspace {
 
 // How much room a pass needs.
 struct WorkspaceSize {
-  int64_t rows = 0;
-  int64_t source_rows = 0;
-  int64_t answers = 0;  // rows that the head reads at a time
+  std::vector<int64_t> rows;  // of each set
+  int64_t answers = 0;        // rows that the head reads at a time
   int64_t output_width = 0;
 };
 

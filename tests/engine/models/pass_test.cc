@@ -127,13 +127,14 @@ TEST(StackPass, FewRowsAreSharedOutAmongTeamsWithWorkForAllThreads) {
       if (rows >= 64 * std::max(count, 2)) continue;
       ++held;
       StackPass pass(transformer.stack(), Precision::kF32, transformer.workspaces());
-      pass.Add({}, std::vector<int32_t>(rows, 3));
-      pass.Begin(nullptr, 0, 0);
+      pass.Add({});
+      pass.AddRows(0, 0, std::vector<int32_t>(rows, 3));
+      pass.Begin(0, 0);
       std::mutex mutex;
       std::map<int64_t, int64_t> blocks;  // their ends by where they begin
       std::set<const Scratch*> workers;
       Turn turn{.room = kTurn};
-      EXPECT_TRUE(pass.ForBlocks(threads, turn, 1e7, [&](RowBlock& block, int64_t first) {
+      EXPECT_TRUE(pass.ForBlocks(threads, turn, 0, 1e7, [&](RowBlock& block, int64_t first) {
         block.team.Barrier();
         const std::lock_guard lock(mutex);
         blocks[first] = first + block.rows();

@@ -12,8 +12,7 @@ namespace {
 
 // What the model keeps of a pass's workspaces: all of them, where they are small.
 int64_t KeptBytes(const Model& model) {
-  const auto& transformer = static_cast<const Transformer&>(model);
-  return transformer.workspaces().kept_bytes() + transformer.encoder_workspaces().kept_bytes();
+  return static_cast<const Transformer&>(model).workspaces().kept_bytes();
 }
 
 // One pass with two works, each of so many rows.
@@ -115,9 +114,7 @@ TEST(Workspace, WhatIsKeptIsBounded) {
   RandomModel model = MakeRandomModel(SmallConfig("encoder", "classification"));
   const Stack& stack = static_cast<const Transformer&>(*model).stack();
   Workspaces workspaces;
-  const auto take = [&](int64_t rows) {
-    return workspaces.Take(stack, Precision::kF32, {.rows = rows, .source_rows = 0, .answers = 0});
-  };
+  const auto take = [&](int64_t rows) { return workspaces.Take(stack, Precision::kF32, {.rows = {rows}}); };
   auto first = take(80'000), second = take(80'000), small = take(10);
   EXPECT_GT(first->bytes() + second->bytes(), Workspaces::kKeepBytes);
   const int64_t large = first->bytes(), little = small->bytes();

@@ -1,0 +1,33 @@
+#include "engine/models/row_step.h"
+
+namespace heed {
+
+void EmbedStep::Run(RowBlock& block, const RowsBeside& beside) const {
+  ForRows(block, [&](int64_t first, int64_t count) {
+    embedding_.Apply(beside.ids.subspan(first, count), beside.places.positions.subspan(first, count),
+                     block.x.Rows(first, count));
+  });
+}
+
+void OpenStep::Run(RowBlock& block, const RowsBeside& beside) const {
+  sublayer_.Open(block, beside.places, beside.products.Cols(0, sublayer_.products_width()));
+}
+
+void OpenSourceStep::Run(RowBlock& block, const RowsBeside& beside) const {
+  sublayer_.OpenSource(block, beside.source_products.Cols(0, sublayer_.source_products_width()));
+}
+
+void CloseStep::Run(RowBlock& block, const RowsBeside& beside) const {
+  sublayer_.Close(block, beside.attended.Cols(0, sublayer_.attention().out_width()));
+}
+
+void FeedForwardStep::Run(RowBlock& block, const RowsBeside&) const { sublayer_.Run(block); }
+
+void NormStep::Run(RowBlock& block, const RowsBeside&) const {
+  ForRows(block, [&](int64_t first, int64_t count) {
+    const Matrix<float> x = block.x.Rows(first, count);
+    norm_.Apply(x, {DType::kF32, x.data, x.rows, x.cols, x.stride});
+  });
+}
+
+}  // namespace heed

@@ -1,0 +1,117 @@
+// What a program does to rows between two attentions. It is row-wise: blocks of rows go their way one by one,
+// in any order, and each step finds a block where the step before left it, in the cache.
+#ifndef HEED_ENGINE_MODELS_ROW_STEP_H_
+#define HEED_ENGINE_MODELS_ROW_STEP_H_
+
+#include <cstdint>
+#include <span>
+
+#include "engine/blocks/embedding.h"
+#include "engine/blocks/norm.h"
+#include "engine/blocks/sublayer.h"
+
+namespace heed {
+
+// A block's rows in what lies beside the residual stream.
+struct RowsBeside {
+  std::span<const int32_t> ids;
+  RowPlaces places;
+  Rows products;         // what the set's rows give to their attention
+  Rows source_products;  // what they give to another set's that reads them
+  Rows attended;         // what their attention gave to them
+};
+
+// Const and thread-safe.
+class RowStep {
+ public:
+  virtual ~RowStep() = default;
+  // All members of the block's team call it; the last thing is a barrier. Throws only bad_alloc.
+  virtual void Run(RowBlock& block, const RowsBeside& beside) const = 0;
+
+  virtual double multiply_adds() const { return 0; }                 // of a row
+  virtual double apart_multiply_adds() const { return 0; }           // that a labelled row takes beside them
+  virtual int64_t block_rows() const { return kMaxBlockRows; }       // the most that it takes at once
+  virtual int64_t reads() const { return 0; }                        // widest input of a product
+  virtual int64_t SharedBytes(int64_t /*rows*/) const { return 0; }  // of the team, in blocks of so many rows
+  virtual int64_t scratch_bytes() const { return GemmScratchBytes(); }  // closed form, of each member
+  virtual int64_t weight_bytes() const { return 0; }                    // of products, as held in memory
+  virtual bool data_dependent() const { return false; }                 // as FeedForward has it
+};
+
+// The first rows: of tokens at their positions.
+class EmbedStep : public RowStep {
+ public:
+  explicit EmbedStep(Embedding embedding) : embedding_(std::move(embedding)) {}
+  void Run(RowBlock& block, const RowsBeside& beside) const override;
+  const Embedding& embedding() const { return embedding_; }
+
+ private:
+  Embedding embedding_;
+};
+
+// What an attention reads of the rows that attend, which are the sublayer's.
+class OpenStep : public RowStep {
+ public:
+  explicit OpenStep(const AttentionSublayer& sublayer) : sublayer_(sublayer) {}
+  void Run(RowBlock& block, const RowsBeside& beside) const override;
+  double multiply_adds() const override { return sublayer_.open_multiply_adds(); }
+  double apart_multiply_adds() const override { return sublayer_.apart_multiply_adds(); }
+
+ private:
+  const AttentionSublayer& sublayer_;
+};
+
+// What cross-attention reads of its source's rows.
+class OpenSourceStep : public RowStep {
+ public:
+  explicit OpenSourceStep(const AttentionSublayer& sublayer) : sublayer_(sublayer) {}
+  void Run(RowBlock& block, const RowsBeside& beside) const override;
+  double multiply_adds() const override { return sublayer_.source_multiply_adds(); }
+
+ private:
+  const AttentionSublayer& sublayer_;
+};
+
+// What an attention gave, into the residual stream. The sublayer's weights are counted here.
+class CloseStep : public RowStep {
+ public:
+  explicit CloseStep(const AttentionSublayer& sublayer) : sublayer_(sublayer) {}
+  void Run(RowBlock& block, const RowsBeside& beside) const override;
+  double multiply_adds() const override { return sublayer_.close_multiply_adds(); }
+  int64_t reads() const override { return sublayer_.attention().out_width(); }
+  int64_t weight_bytes() const override { return sublayer_.weight_bytes(); }
+
+ private:
+  const AttentionSublayer& sublayer_;
+};
+
+class FeedForwardStep : public RowStep {
+ public:
+  explicit FeedForwardStep(FeedForwardSublayer sublayer) : sublayer_(std::move(sublayer)) {}
+  void Run(RowBlock& block, const RowsBeside& beside) const override;
+  double multiply_adds() const override { return feed_forward().multiply_adds(); }
+  int64_t block_rows() const override { return feed_forward().block_rows(); }
+  int64_t reads() const override { return feed_forward().reads(); }
+  int64_t SharedBytes(int64_t rows) const override { return feed_forward().SharedBytes(rows); }
+  int64_t scratch_bytes() const override { return feed_forward().scratch_bytes(); }
+  int64_t weight_bytes() const override { return feed_forward().weight_bytes(); }
+  bool data_dependent() const override { return feed_forward().data_dependent(); }
+
+ private:
+  const FeedForward& feed_forward() const { return sublayer_.feed_forward(); }
+  FeedForwardSublayer sublayer_;
+};
+
+// The norm of all rows, in place: where others than the head read them.
+class NormStep : public RowStep {
+ public:
+  explicit NormStep(Norm norm) : norm_(std::move(norm)) {}
+  void Run(RowBlock& block, const RowsBeside& beside) const override;
+
+ private:
+  Norm norm_;
+};
+
+}  // namespace heed
+
+#endif  // HEED_ENGINE_MODELS_ROW_STEP_H_
