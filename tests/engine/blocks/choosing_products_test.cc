@@ -89,8 +89,11 @@ TEST(AttentionSublayer, ProductsThatChooseAreNotRoundedToInt8) {
 
 TEST(AttentionSublayer, CountsTheWeightsOfProductsThatChoose) {
   const RoutingLayer layer;
-  EXPECT_EQ(layer.Load(Precision::kF32).multiply_adds(), 4 * kWidth * kWidth);
-  EXPECT_EQ(layer.Load(Supported(Precision::kInt8)).multiply_adds(), 4 * kWidth * kWidth);
+  for (Precision precision : {Precision::kF32, Supported(Precision::kInt8)}) {
+    const AttentionSublayer sublayer = layer.Load(precision);
+    EXPECT_EQ(sublayer.open_multiply_adds(), 3 * kWidth * kWidth);
+    EXPECT_EQ(sublayer.close_multiply_adds(), kWidth * kWidth);
+  }
 }
 
 }  // namespace
