@@ -32,6 +32,7 @@ class Embedding {
   // Ids below vocab_size, positions below max_positions.
   void Apply(std::span<const int32_t> ids, std::span<const int64_t> positions, Matrix<float> x) const;
 
+  int64_t width() const { return options_.width; }
   const Tensor& tokens() const { return tokens_; }  // for a tied head
   int64_t bytes() const;                            // of the tables
 

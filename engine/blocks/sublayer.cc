@@ -2,15 +2,17 @@
 
 #include <algorithm>
 
+#include "absl/log/check.h"
 #include "engine/base/status.h"
 #include "engine/ops/rows.h"
 
 namespace heed {
 namespace {
 
-// The block's rows in the activation type.
-Rows Converted(RowBlock& block) {
-  Rows x{DType::kF32, block.x.data, block.x.rows, block.x.cols, block.x.stride};
+Rows AsRows(const Matrix<float>& x) { return {DType::kF32, x.data, x.rows, x.cols, x.stride}; }
+
+// Numbers of the block's rows in the activation type.
+Rows Converted(RowBlock& block, const Rows& x) {
   Rows input = block.buffers.input.First(block.rows());
   if (input.dtype == DType::kF32) return x;
   ForRows(block,
@@ -57,35 +59,37 @@ double MultiplyAdds(const PackedWeights& weights) {
 
 }  // namespace
 
-absl::StatusOr<Residual> Residual::Load(const WeightScope& norm_scope, int64_t width,
-                                        const NormOptions& options) {
+absl::StatusOr<Residual> Residual::Load(const WeightScope& norm_scope, const ResidualOptions& options) {
+  CHECK(options.read_column == options.write_column || options.norm.placement == NormPlacement::kPre);
   Residual residual;
-  residual.placement_ = options.placement;
-  ASSIGN_OR_RETURN(residual.norm_, Norm::Load(norm_scope, width, options));
+  residual.options_ = options;
+  ASSIGN_OR_RETURN(residual.norm_, Norm::Load(norm_scope, options.width, options.norm));
   return residual;
 }
 
 Rows Residual::Open(RowBlock& block) const {
-  if (placement_ != NormPlacement::kPre) return Converted(block);
+  const Matrix<float> x = Read(block.x);
+  if (options_.norm.placement != NormPlacement::kPre) return Converted(block, AsRows(x));
   Rows input = block.buffers.input.First(block.rows());
   ForRows(block, [&](int64_t first, int64_t count) {
-    norm_.Apply(block.x.Rows(first, count), input.Slice(first, count));
+    norm_.Apply(x.Rows(first, count), input.Slice(first, count));
   });
   return input;
 }
 
 void Residual::Normalize(Matrix<const float> x, const Rows& y) const {
-  if (placement_ == NormPlacement::kPre) return norm_.Apply(x, y);
+  if (options_.norm.placement == NormPlacement::kPre) return norm_.Apply(x, y);
   Convert({DType::kF32, const_cast<float*>(x.data), x.rows, x.cols, x.stride}, y);
 }
 
 void Residual::Close(RowBlock& block, absl::FunctionRef<void(const Epilogue&)> f) const {
-  Rows x{DType::kF32, block.x.data, block.x.rows, block.x.cols, block.x.stride};
-  if (placement_ != NormPlacement::kResPost) {
-    f({.out = x, .add = true});
-    if (placement_ == NormPlacement::kPre) return;
+  const NormPlacement placement = options_.norm.placement;
+  const Matrix<float> x = block.x.Cols(options_.write_column, options_.width);
+  if (placement != NormPlacement::kResPost) {
+    f({.out = AsRows(x), .add = true});
+    if (placement == NormPlacement::kPre) return;
     ForRows(block, [&](int64_t first, int64_t count) {
-      norm_.Apply(block.x.Rows(first, count), x.Slice(first, count));
+      norm_.Apply(x.Rows(first, count), AsRows(x.Rows(first, count)));
     });
     return;
   }
@@ -94,17 +98,18 @@ void Residual::Close(RowBlock& block, absl::FunctionRef<void(const Epilogue&)> f
   ForRows(block, [&](int64_t first, int64_t count) {
     Rows rows = result.Slice(first, count);
     norm_.Apply(rows.As<float>(), rows);
-    Add(rows.As<float>(), block.x.Rows(first, count));
+    Add(rows.As<float>(), x.Rows(first, count));
   });
 }
 
 absl::StatusOr<AttentionSublayer> AttentionSublayer::Load(std::unique_ptr<Attention> attention,
                                                           const WeightScope& scope,
-                                                          const WeightScope& norm_scope, int64_t width,
-                                                          const NormOptions& norm, Precision precision) {
+                                                          const WeightScope& norm_scope,
+                                                          const ResidualOptions& residual,
+                                                          Precision precision) {
   AttentionSublayer sublayer;
-  ASSIGN_OR_RETURN(sublayer.residual_, Residual::Load(norm_scope, width, norm));
-  ASSIGN_OR_RETURN(Product o, LoadProduct(scope, "o", width, attention->out_width()));
+  ASSIGN_OR_RETURN(sublayer.residual_, Residual::Load(norm_scope, residual));
+  ASSIGN_OR_RETURN(Product o, LoadProduct(scope, "o", residual.width, attention->out_width()));
   sublayer.output_ = PackedWeights::Pack({{o.weight, o.bias}}, precision);
   sublayer.products_ = PackProducts(attention->products(), Pack::kRows, precision);
   sublayer.choosing_ = PackProducts(attention->products(), Pack::kChoosing, precision);
@@ -141,7 +146,7 @@ void AttentionSublayer::Open(RowBlock& block, const RowPlaces& places, const Row
 }
 
 void AttentionSublayer::OpenSource(RowBlock& source, const Rows& products) const {
-  Linear(source, Converted(source), source_products_, {.out = products});
+  Linear(source, Converted(source, AsRows(source.x)), source_products_, {.out = products});
 }
 
 void AttentionSublayer::Close(RowBlock& block, const Rows& attended) const {
@@ -172,10 +177,10 @@ double AttentionSublayer::apart_multiply_adds() const {
 double AttentionSublayer::source_multiply_adds() const { return MultiplyAdds(source_products_); }
 
 absl::StatusOr<FeedForwardSublayer> FeedForwardSublayer::Load(std::unique_ptr<FeedForward> feed_forward,
-                                                              const WeightScope& norm_scope, int64_t width,
-                                                              const NormOptions& norm) {
+                                                              const WeightScope& norm_scope,
+                                                              const ResidualOptions& residual) {
   FeedForwardSublayer sublayer;
-  ASSIGN_OR_RETURN(sublayer.residual_, Residual::Load(norm_scope, width, norm));
+  ASSIGN_OR_RETURN(sublayer.residual_, Residual::Load(norm_scope, residual));
   sublayer.feed_forward_ = std::move(feed_forward);
   return sublayer;
 }

@@ -18,20 +18,30 @@
 
 namespace heed {
 
+// How a sublayer stands in the residual stream.
+struct ResidualOptions {
+  int64_t width = 0;
+  NormOptions norm;
+  // Columns that it reads and adds to begin here: of streams side by side in a row (Gomez et al. 2017), one
+  // is read, another changed. Then the norm is kPre.
+  int64_t read_column = 0, write_column = 0;
+};
+
 // A residual connection with its norm.
 class Residual {
  public:
-  static absl::StatusOr<Residual> Load(const WeightScope& norm_scope, int64_t width,
-                                       const NormOptions& options);
+  static absl::StatusOr<Residual> Load(const WeightScope& norm_scope, const ResidualOptions& options);
 
   // What the sublayer reads: norm(x) with kPre, else x; in the activation type.
   Rows Open(RowBlock& block) const;
   void Normalize(Matrix<const float> x, const Rows& y) const;  // the same for any rows
   // f writes the sublayer's result through the epilogue's out and add (a product's last step).
   void Close(RowBlock& block, absl::FunctionRef<void(const Epilogue&)> f) const;
+  // What is read of the residual stream's rows.
+  Matrix<float> Read(const Matrix<float>& x) const { return x.Cols(options_.read_column, options_.width); }
 
  private:
-  NormPlacement placement_ = NormPlacement::kPre;
+  ResidualOptions options_;
   Norm norm_;
 };
 
@@ -50,7 +60,7 @@ class AttentionSublayer : public LayerInput {
   // Tensors: norm_scope/{weight,bias}; scope/{o and the variant's own}.
   static absl::StatusOr<AttentionSublayer> Load(std::unique_ptr<Attention> attention,
                                                 const WeightScope& scope, const WeightScope& norm_scope,
-                                                int64_t width, const NormOptions& norm, Precision precision);
+                                                const ResidualOptions& residual, Precision precision);
 
   // Before the attention: norm, then all products of the input side by side into `products` [rows,
   // products_width].
@@ -67,6 +77,8 @@ class AttentionSublayer : public LayerInput {
   const PackedWeights& products() const override { return products_; }
 
   const Attention& attention() const { return *attention_; }
+  // The layer's input, of the residual stream's rows.
+  Matrix<float> Input(const Matrix<float>& x) const { return residual_.Read(x); }
   bool cross() const { return source_products_.out() > 0; }
   int64_t products_width() const {
     return choosing_.out() > 0 ? choosing_column() + choosing_.out() : products_.out();
@@ -107,8 +119,8 @@ class AttentionSublayer : public LayerInput {
 class FeedForwardSublayer {
  public:
   static absl::StatusOr<FeedForwardSublayer> Load(std::unique_ptr<FeedForward> feed_forward,
-                                                  const WeightScope& norm_scope, int64_t width,
-                                                  const NormOptions& norm);
+                                                  const WeightScope& norm_scope,
+                                                  const ResidualOptions& residual);
   void Run(RowBlock& block) const;
   const FeedForward& feed_forward() const { return *feed_forward_; }
 

@@ -35,8 +35,6 @@ void ReadShape(JsonFields& fields, ModelConfig& config) {
     config.grid = {fields.RequiredInt("height", 1, kMaxPositions),
                    fields.RequiredInt("width", 1, kMaxPositions)};
   }
-  if (fields.Has("reversible") && fields.Bool("reversible", false))
-    fields.Fail("reversible: not served by this version");
   if (fields.Int("extra_global_tokens", 0, 0, kMaxPositions) > 0) {
     fields.Fail("extra_global_tokens: not served by this version");
   }
@@ -50,6 +48,11 @@ void ReadNorm(JsonFields& fields, ModelConfig& config) {
   config.norm.type =
       fields.Choice("norm_type", {"layer", "rms"}) == "rms" ? NormType::kRms : NormType::kLayer;
   config.norm.eps = static_cast<float>(fields.Number("layer_norm_eps", 1e-5, 0, 1));
+  config.reversible = fields.Bool("reversible", false);
+  if (config.reversible && (config.norm.placement != NormPlacement::kPre ||
+                            config.architecture == Architecture::kEncoderDecoder)) {
+    fields.Fail("reversible: an encoder or a decoder, with norm \"pre\"");
+  }
 }
 
 void ReadEmbedding(JsonFields& fields, ModelConfig& config) {

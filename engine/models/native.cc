@@ -41,6 +41,16 @@ absl::StatusOr<std::unique_ptr<Attention>> LoadAttention(const ModelConfig& conf
   return attention;
 }
 
+// How a layer's sublayers stand in the residual stream. Of two streams (Gomez et al. 2017, as in the
+// Reformer, Kitaev et al. 2020) x1 += attention(norm1(x2)), then x2 += ffn(norm2(x1)).
+ResidualOptions ResidualOf(const ModelConfig& config, bool attention) {
+  const int64_t second = config.reversible ? config.width : 0;
+  return {.width = config.width,
+          .norm = config.norm,
+          .read_column = attention ? second : 0,
+          .write_column = attention ? 0 : second};
+}
+
 // The layer's feed-forward, if it has one.
 absl::Status AddFeedForward(const ModelConfig& config, std::string where, const Json& options,
                             const WeightScope& scope, Precision precision, int set, Stack& stack) {
@@ -53,9 +63,9 @@ absl::Status AddFeedForward(const ModelConfig& config, std::string where, const 
   JsonFields fields(options, setting.where);
   ASSIGN_OR_RETURN(auto feed_forward, NewFeedForward(setting, fields, scope / "ffn"));
   if (!feed_forward) return absl::OkStatus();
-  ASSIGN_OR_RETURN(
-      FeedForwardSublayer sublayer,
-      FeedForwardSublayer::Load(std::move(feed_forward), scope / "norm2", config.width, config.norm));
+  ASSIGN_OR_RETURN(FeedForwardSublayer sublayer,
+                   FeedForwardSublayer::Load(std::move(feed_forward), scope / "norm2",
+                                             ResidualOf(config, /*attention=*/false)));
   stack.Add(set, std::make_unique<FeedForwardStep>(std::move(sublayer)));
   return absl::OkStatus();
 }
@@ -70,8 +80,8 @@ absl::Status AddLayer(const ModelConfig& config, const SetPlan& plan, int i, con
     setting.where = Cat("config.json: ", plan.key, "[", i, "].", name);
     ASSIGN_OR_RETURN(auto attention, LoadAttention(config, setting, options, scope / name));
     ASSIGN_OR_RETURN(AttentionSublayer sublayer,
-                     AttentionSublayer::Load(std::move(attention), scope / name, scope / norm, config.width,
-                                             config.norm, precision));
+                     AttentionSublayer::Load(std::move(attention), scope / name, scope / norm,
+                                             ResidualOf(config, /*attention=*/true), precision));
     stack.AddAttention(set, std::move(sublayer), cross ? plan.source : Stack::kItself);
     return absl::OkStatus();
   };
@@ -92,7 +102,8 @@ struct Embedded {
 // Appends a set and its layers. `norm`: the one after them, if their norms come first.
 absl::StatusOr<Embedded> AddLayers(const ModelConfig& config, const SetPlan& plan, const WeightScope& scope,
                                    Precision precision, Stack& stack, std::optional<Norm>* norm) {
-  const int set = stack.AddSet(plan.input, config.width, plan.causal);
+  const int64_t width = config.reversible ? 2 * config.width : config.width;
+  const int set = stack.AddSet(plan.input, width, plan.causal);
   ASSIGN_OR_RETURN(Embedding embedding,
                    Embedding::Load(scope, {config.vocab_size, config.width, config.embedding_scale,
                                            config.positions, config.max_positions}));
@@ -102,7 +113,7 @@ absl::StatusOr<Embedded> AddLayers(const ModelConfig& config, const SetPlan& pla
     RETURN_IF_ERROR(AddLayer(config, plan, i, scope / Cat("layers.", i), precision, set, stack));
   }
   if (config.norm.placement == NormPlacement::kPre) {
-    ASSIGN_OR_RETURN(*norm, Norm::Load(scope / "norm", config.width, config.norm));
+    ASSIGN_OR_RETURN(*norm, Norm::Load(scope / "norm", width, config.norm));
   }
   return embedded;
 }
@@ -135,16 +146,19 @@ absl::StatusOr<LoadedStack> LoadStack(const ModelConfig& config, const WeightSco
   return loaded;
 }
 
-absl::StatusOr<OutputHead> LoadHead(const ModelConfig& config, const WeightScope& scope, const Tensor& tokens,
-                                    Precision precision) {
+absl::StatusOr<OutputHead> LoadHead(const ModelConfig& config, const WeightScope& scope,
+                                    const LoadedStack& loaded, Precision precision) {
+  const int64_t width = loaded.stack.width();
   OutputHead head{config.head, config.pooling, std::nullopt};
   PackedWeights::Part part;
   if (config.head == Head::kLanguageModel) {
-    ASSIGN_OR_RETURN(part.weight, (scope / "lm_head").Optional("weight", {config.vocab_size, config.width}));
+    ASSIGN_OR_RETURN(part.weight, (scope / "lm_head").Optional("weight", {config.vocab_size, width}));
     ASSIGN_OR_RETURN(part.bias, (scope / "lm_head").Optional("bias", {config.vocab_size}));
-    if (part.weight.data == nullptr) part.weight = tokens;
+    if (part.weight.data == nullptr && config.reversible)
+      return Invalid("lm_head.weight: missing; with two streams it cannot be the embedding's");
+    if (part.weight.data == nullptr) part.weight = loaded.embedded.tokens;
   } else if (config.head == Head::kClassification || config.head == Head::kTokenClassification) {
-    ASSIGN_OR_RETURN(part.weight, (scope / "classifier").Get("weight", {config.num_labels, config.width}));
+    ASSIGN_OR_RETURN(part.weight, (scope / "classifier").Get("weight", {config.num_labels, width}));
     ASSIGN_OR_RETURN(part.bias, (scope / "classifier").Get("bias", {config.num_labels}));
   }
   // A few labels cost nothing in f32, and their scores keep the digits that reduced precision has left.
@@ -231,7 +245,7 @@ ModelInfo Describe(const ModelConfig& config, const LoadedStack& loaded, const O
   info.width = config.width;
   info.layers = static_cast<int>(config.layers.size() + config.decoder_layers.size());
   info.vocab_size = config.vocab_size;
-  info.output_width = head.weights ? head.weights->out() : config.width;
+  info.output_width = head.weights ? head.weights->out() : stack.width();
   info.max_tokens = Longest(stack, WorkInput::kTokens, config.max_positions);
   if (sources) info.max_source_tokens = Longest(stack, WorkInput::kSource, config.max_positions);
   info.decode = DecodeOf(stack);
@@ -279,7 +293,7 @@ absl::StatusOr<std::unique_ptr<const Model>> NewNativeModel(const Json& json, co
   Precision precision = Supported(options.precision);
   WeightScope scope(weights);
   ASSIGN_OR_RETURN(LoadedStack loaded, LoadStack(config, scope, precision));
-  ASSIGN_OR_RETURN(OutputHead head, LoadHead(config, scope, loaded.embedded.tokens, precision));
+  ASSIGN_OR_RETURN(OutputHead head, LoadHead(config, scope, loaded, precision));
   RETURN_IF_ERROR(scope.AllUsed());
   ModelInfo info = Describe(config, loaded, head);
   info.parameters = weights.parameters();

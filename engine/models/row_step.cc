@@ -1,11 +1,18 @@
 #include "engine/models/row_step.h"
 
+#include <algorithm>
+
 namespace heed {
 
 void EmbedStep::Run(RowBlock& block, const RowsBeside& beside) const {
+  const int64_t width = embedding_.width();
   ForRows(block, [&](int64_t first, int64_t count) {
+    const Matrix<float> x = block.x.Rows(first, count);
     embedding_.Apply(beside.ids.subspan(first, count), beside.places.positions.subspan(first, count),
-                     block.x.Rows(first, count));
+                     x.Cols(0, width));
+    for (int64_t column = width; column < x.cols; column += width) {
+      for (int64_t r = 0; r < count; ++r) std::copy_n(x.row(r), width, x.row(r) + column);
+    }
   });
 }
 

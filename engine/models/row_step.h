@@ -38,7 +38,7 @@ class RowStep {
   virtual bool data_dependent() const { return false; }                 // as FeedForward has it
 };
 
-// The first rows: of tokens at their positions.
+// The first rows: of tokens at their positions; of streams side by side, the same in each.
 class EmbedStep : public RowStep {
  public:
   explicit EmbedStep(Embedding embedding) : embedding_(std::move(embedding)) {}

@@ -248,7 +248,7 @@ AttentionRows StackPass::RowsOf(int share, const Attend& attend, bool source) co
   rows.first = of.first;
   rows.count = source ? 0 : of.count;
   rows.source_count = source ? part(share, attend.source).count : attend.cross() ? 0 : of.count;
-  rows.input = x(attend.set).Rows(of.row, rows.count);
+  rows.input = attend.sublayer->Input(x(attend.set).Rows(of.row, rows.count));
   rows.layer = attend.sublayer.get();
   rows.out = buffers.attended.rows().Slice(of.row, rows.count).Cols(0, attend.attention().out_width());
   if (of.labelled && attend.attention().labels().kind != RowLabel::kNone)

@@ -24,8 +24,8 @@ AttentionSublayer Load(const StackShape& shape, const Json& attention, Precision
   JsonFields fields(attention, "bench");
   auto made = NewAttention(setting, fields, layer / "attention");
   CHECK(made.ok()) << made.status();
-  auto sublayer = AttentionSublayer::Load(*std::move(made), layer / "attention", layer / "norm1", shape.width,
-                                          {}, precision);
+  auto sublayer = AttentionSublayer::Load(*std::move(made), layer / "attention", layer / "norm1",
+                                          {.width = shape.width}, precision);
   CHECK(sublayer.ok()) << sublayer.status();
   return *std::move(sublayer);
 }

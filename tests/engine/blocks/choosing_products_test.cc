@@ -42,7 +42,7 @@ class RoutingLayer {
     auto attention = NewAttention(setting, fields, scope);
     CHECK(attention.ok()) << attention.status();
     auto sublayer =
-        AttentionSublayer::Load(*std::move(attention), scope, scope / "norm", kWidth, {}, precision);
+        AttentionSublayer::Load(*std::move(attention), scope, scope / "norm", {.width = kWidth}, precision);
     CHECK(sublayer.ok()) << sublayer.status();
     return *std::move(sublayer);
   }

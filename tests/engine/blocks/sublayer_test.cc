@@ -51,7 +51,7 @@ AttentionSublayer SublayerOf(const RandomWeights& weights, NormPlacement placeme
   auto attention = NewAttention(setting, fields, weights.scope());
   CHECK(attention.ok()) << attention.status();
   auto sublayer = AttentionSublayer::Load(*std::move(attention), weights.scope(), weights.scope() / "norm",
-                                          kWidth, {.placement = placement}, precision);
+                                          {.width = kWidth, .norm = {.placement = placement}}, precision);
   CHECK(sublayer.ok()) << sublayer.status();
   return *std::move(sublayer);
 }

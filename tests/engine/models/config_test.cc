@@ -22,6 +22,13 @@ Json With(std::string key, Json value) {
   return config;
 }
 
+Json Reversible(const std::string& architecture, const std::string& norm) {
+  Json config = SmallConfig(architecture, "lm");
+  config["norm"] = norm;
+  config["reversible"] = true;
+  return config;
+}
+
 TEST(ModelConfig, ASmallOneIsAcceptedWithItsDefaults) {
   auto config = ParseModelConfig(SmallConfig("encoder", "classification"));
   ASSERT_TRUE(config.ok()) << config.status();
@@ -44,6 +51,8 @@ TEST(ModelConfig, EveryRefusalNamesTheFieldTheValueAndTheLimit) {
       {With("num_attention_heads", 33), {"num_attention_heads", "33", "32"}},
       {With("hidden_act", "swish"), {"hidden_act", "swish", "silu"}},
       {With("norm", "middle"), {"norm", "middle", "res_post"}},
+      {Reversible("encoder", "post"), {"reversible", "pre"}},
+      {Reversible("encoder-decoder", "pre"), {"reversible", "pre"}},
       {With("layer_norm_eps", 7), {"layer_norm_eps", "7"}},
       {With("positions", "rotary"), {"positions", "rotary", "sinusoidal"}},
       {With("positions", "learned"), {"max_position_embeddings"}},
@@ -53,7 +62,6 @@ TEST(ModelConfig, EveryRefusalNamesTheFieldTheValueAndTheLimit) {
       {With("layers", 3), {"layers"}},
       {With("eos_token_id", 50), {"eos_token_id", "50", "49"}},
       {With("eos_token_id", {1, "x"}), {"eos_token_id", "x"}},
-      {With("reversible", true), {"reversible"}},
       {With("architecture", "encoder-decoder"), {"decoder_layers"}},
       {With("decoder_layers", Json::array()), {"decoder_layers"}},
       {With("architecture", nullptr), {"architecture"}},
