@@ -100,8 +100,9 @@ absl::StatusOr<std::vector<Product>> LoadQueriesKeysValues(const AttentionSettin
                                                            const WeightScope& scope) {
   const int64_t key_width = options.key_value_heads * options.head_dim;
   ASSIGN_OR_RETURN(Product q, LoadProduct(scope, "q", options.heads * options.head_dim, setting.width));
-  ASSIGN_OR_RETURN(Product k, LoadProduct(scope, "k", key_width, setting.width));
-  ASSIGN_OR_RETURN(Product v, LoadProduct(scope, "v", key_width, setting.width));
+  const int64_t in = setting.source_width > 0 ? setting.source_width : setting.width;
+  ASSIGN_OR_RETURN(Product k, LoadProduct(scope, "k", key_width, in));
+  ASSIGN_OR_RETURN(Product v, LoadProduct(scope, "v", key_width, in));
   k.of_source = v.of_source = setting.cross;
   return std::vector<Product>{q, k, v};
 }

@@ -241,7 +241,11 @@ std::unique_ptr<Attention> NewScanAttention(const AttentionSetting& setting, Lin
 
 absl::StatusOr<std::vector<Product>> LoadScanProducts(const AttentionSetting& setting,
                                                       const WeightScope& scope) {
-  ASSIGN_OR_RETURN(std::vector<Product> products, LoadProducts(scope, {"q", "k", "v"}, setting));
+  const int64_t in = setting.source_width > 0 ? setting.source_width : setting.width;
+  std::vector<Product> products(3);
+  ASSIGN_OR_RETURN(products[0], LoadProduct(scope, "q", setting.width, setting.width));
+  ASSIGN_OR_RETURN(products[1], LoadProduct(scope, "k", setting.width, in));
+  ASSIGN_OR_RETURN(products[2], LoadProduct(scope, "v", setting.width, in));
   products[1].of_source = products[2].of_source = setting.cross;
   return products;
 }

@@ -6,13 +6,11 @@
 #include <span>
 
 #include "absl/status/statusor.h"
-#include "engine/blocks/sinusoids.h"
+#include "engine/blocks/positions.h"
 #include "engine/tensor/tensor.h"
 #include "engine/weights/weights.h"
 
 namespace heed {
-
-enum class Positions { kNone, kLearned, kSinusoidal };
 
 struct EmbeddingOptions {
   int64_t vocab_size = 0;
@@ -38,8 +36,8 @@ class Embedding {
 
  private:
   EmbeddingOptions options_;
-  Tensor tokens_, positions_;
-  Sinusoids sinusoids_;
+  Tensor tokens_;
+  PositionTable positions_;
 };
 
 }  // namespace heed

@@ -13,7 +13,7 @@ Rows AsRows(const Matrix<float>& x) { return {DType::kF32, x.data, x.rows, x.col
 
 // Numbers of the block's rows in the activation type.
 Rows Converted(RowBlock& block, const Rows& x) {
-  Rows input = block.buffers.input.First(block.rows());
+  Rows input = block.buffers.input.First(block.rows()).Cols(0, x.cols);
   if (input.dtype == DType::kF32) return x;
   ForRows(block,
           [&](int64_t first, int64_t count) { Convert(x.Slice(first, count), input.Slice(first, count)); });
@@ -70,7 +70,7 @@ absl::StatusOr<Residual> Residual::Load(const WeightScope& norm_scope, const Res
 Rows Residual::Open(RowBlock& block) const {
   const Matrix<float> x = Read(block.x);
   if (options_.norm.placement != NormPlacement::kPre) return Converted(block, AsRows(x));
-  Rows input = block.buffers.input.First(block.rows());
+  Rows input = block.buffers.input.First(block.rows()).Cols(0, options_.width);
   ForRows(block, [&](int64_t first, int64_t count) {
     norm_.Apply(x.Rows(first, count), input.Slice(first, count));
   });
@@ -93,7 +93,7 @@ void Residual::Close(RowBlock& block, absl::FunctionRef<void(const Epilogue&)> f
     });
     return;
   }
-  Rows result = block.buffers.result.First(block.rows());
+  Rows result = block.buffers.result.First(block.rows()).Cols(0, options_.width);
   f({.out = result});
   ForRows(block, [&](int64_t first, int64_t count) {
     Rows rows = result.Slice(first, count);
@@ -146,7 +146,13 @@ void AttentionSublayer::Open(RowBlock& block, const RowPlaces& places, const Row
 }
 
 void AttentionSublayer::OpenSource(RowBlock& source, const Rows& products) const {
-  Linear(source, Converted(source, AsRows(source.x)), source_products_, {.out = products});
+  if (!source_norm_)
+    return Linear(source, Converted(source, AsRows(source.x)), source_products_, {.out = products});
+  const Rows input = source.buffers.input.First(source.rows()).Cols(0, source.x.cols);
+  ForRows(source, [&](int64_t first, int64_t count) {
+    source_norm_->Apply(source.x.Rows(first, count), input.Slice(first, count));
+  });
+  Linear(source, input, source_products_, {.out = products});
 }
 
 void AttentionSublayer::Close(RowBlock& block, const Rows& attended) const {

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -65,8 +66,8 @@ class AttentionSublayer : public LayerInput {
   // Before the attention: norm, then all products of the input side by side into `products` [rows,
   // products_width].
   void Open(RowBlock& block, const RowPlaces& places, const Rows& products) const;
-  // Cross-attention, for rows of the source, which are read as they are: all products of the source side by
-  // side into `products` [source rows, source_products_width].
+  // Cross-attention, for rows of the source, which are read as they are, or after the norm that is theirs: all
+  // products of the source side by side into `products` [source rows, source_products_width].
   void OpenSource(RowBlock& source, const Rows& products) const;
   // After it: o(attended) into the residual stream. attended [rows, attention().out_width()].
   void Close(RowBlock& block, const Rows& attended) const;
@@ -75,6 +76,8 @@ class AttentionSublayer : public LayerInput {
     residual_.Normalize(input, normed);
   }
   const PackedWeights& products() const override { return products_; }
+
+  void NormSource(Norm norm) { source_norm_ = std::move(norm); }
 
   const Attention& attention() const { return *attention_; }
   // The layer's input, of the residual stream's rows.
@@ -109,6 +112,7 @@ class AttentionSublayer : public LayerInput {
 
   std::unique_ptr<Attention> attention_;
   Residual residual_;
+  std::optional<Norm> source_norm_;
   PackedWeights products_, source_products_, output_;
   PackedWeights choosing_;        // the products that choose, where the others are int8
   std::vector<int64_t> columns_;  // of each product, where its results begin

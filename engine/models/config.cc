@@ -1,8 +1,10 @@
 #include "engine/models/config.h"
 
+#include <algorithm>
 #include <limits>
 
 #include "engine/base/status.h"
+#include "engine/models/stack_recipe.h"
 
 namespace heed {
 namespace {
@@ -20,13 +22,20 @@ constexpr const char* kWithoutEffect[] = {
     "architectures", "transformers_version", "torch_dtype",         "dtype",
     "_name_or_path", "attention_bias",       "tie_word_embeddings", "label2id"};
 
-void ReadShape(JsonFields& fields, ModelConfig& config) {
-  std::string architecture = fields.Choice("architecture", {"encoder", "decoder", "encoder-decoder"});
+// The name of the stack; what it is to those who ask.
+const StackRecipeEntry& ReadArchitecture(JsonFields& fields, ModelConfig& config) {
+  std::vector<std::string> names;
+  for (const StackRecipeEntry& entry : StackRecipes()) names.push_back(entry.name);
+  const std::string name = fields.Choice("architecture", names);
   if (!fields.Has("architecture")) fields.Fail("architecture is missing");
-  config.architecture = architecture == "encoder"   ? Architecture::kEncoder
-                        : architecture == "decoder" ? Architecture::kDecoder
-                                                    : Architecture::kEncoderDecoder;
-  config.vocab_size = fields.RequiredInt("vocab_size", 1, kMaxVocabulary);
+  config.architecture = name == "encoder-decoder"     ? Architecture::kEncoderDecoder
+                        : name.ends_with("decoder") ? Architecture::kDecoder
+                                                      : Architecture::kEncoder;
+  return *std::ranges::find(StackRecipes(), name, &StackRecipeEntry::name);
+}
+
+void ReadShape(JsonFields& fields, ModelConfig& config) {
+  config.vocab_size = fields.Int("vocab_size", 0, 1, kMaxVocabulary);
   config.width = fields.RequiredInt("hidden_size", 1, kMaxWidth);
   config.num_heads = static_cast<int>(fields.RequiredInt("num_attention_heads", 1, config.width));
   config.intermediate_size = fields.Int("intermediate_size", 0, 1, 16 * kMaxWidth);
@@ -48,11 +57,6 @@ void ReadNorm(JsonFields& fields, ModelConfig& config) {
   config.norm.type =
       fields.Choice("norm_type", {"layer", "rms"}) == "rms" ? NormType::kRms : NormType::kLayer;
   config.norm.eps = static_cast<float>(fields.Number("layer_norm_eps", 1e-5, 0, 1));
-  config.reversible = fields.Bool("reversible", false);
-  if (config.reversible && (config.norm.placement != NormPlacement::kPre ||
-                            config.architecture == Architecture::kEncoderDecoder)) {
-    fields.Fail("reversible: an encoder or a decoder, with norm \"pre\"");
-  }
 }
 
 void ReadEmbedding(JsonFields& fields, ModelConfig& config) {
@@ -70,7 +74,9 @@ void ReadEmbedding(JsonFields& fields, ModelConfig& config) {
 }
 
 void ReadHead(JsonFields& fields, ModelConfig& config) {
-  std::string head = fields.Choice("head", {"none", "lm", "classification", "token_classification"});
+  std::string head = fields.Has("head") ? "" : config.default_head;
+  if (head.empty()) head = fields.Choice("head", {"none", "lm", "classification", "token_classification"});
+  fields.Ignore("head");
   std::string pooling = fields.Has("pooling") ? fields.Choice("pooling", {"first", "mean", "last"}) : "";
   fields.Ignore("pooling");
   config.pooling = pooling == "first"  ? Pooling::kFirst
@@ -86,7 +92,7 @@ void ReadHead(JsonFields& fields, ModelConfig& config) {
                 : head == "token_classification"   ? Head::kTokenClassification
                 : config.pooling != Pooling::kNone ? Head::kEmbedding
                                                    : Head::kNone;
-  if (head == "classification" && config.pooling == Pooling::kNone) config.pooling = Pooling::kFirst;
+  if (head == "classification" && config.pooling == Pooling::kNone) config.pooling = config.class_pooling;
   if (head == "lm" || head == "token_classification") config.pooling = Pooling::kNone;
   if (config.architecture == Architecture::kEncoderDecoder && head != "lm") {
     fields.Fail(Cat("head: '", head, "'; of encoder-decoders those with head \"lm\" are served"));
@@ -122,6 +128,12 @@ void ReadLabels(JsonFields& fields, ModelConfig& config) {
       "multi_label_classification";
 }
 
+}  // namespace
+
+void ModelConfig::RequireTokens(JsonFields& fields) const {
+  if (vocab_size == 0) fields.Fail("vocab_size is missing");
+}
+
 LayerConfig ReadLayer(const Json& json, const std::string& where, bool cross, JsonFields& fields) {
   LayerConfig layer;
   JsonFields own(json, where);
@@ -138,7 +150,6 @@ LayerConfig ReadLayer(const Json& json, const std::string& where, bool cross, Js
   return layer;
 }
 
-// The layers under `key`; `cross`: each has a cross-attention.
 std::vector<LayerConfig> ReadLayers(JsonFields& fields, const std::string& key, bool cross) {
   std::vector<LayerConfig> read;
   const Json& layers = fields.Raw(key);
@@ -156,13 +167,12 @@ std::vector<LayerConfig> ReadLayers(JsonFields& fields, const std::string& key, 
   return read;
 }
 
-}  // namespace
-
 absl::StatusOr<ModelConfig> ParseModelConfig(const Json& json) {
   ModelConfig config;
   JsonFields fields(json, "config.json");
   fields.Choice("model_type", {"heed"});
   for (const char* key : kWithoutEffect) fields.Ignore(key);
+  const StackRecipeEntry& stack = ReadArchitecture(fields, config);
   ReadShape(fields, config);
   absl::StatusOr<HiddenAct> act = ParseHiddenAct(fields.String("hidden_act", "gelu"));
   if (act.ok())
@@ -171,10 +181,7 @@ absl::StatusOr<ModelConfig> ParseModelConfig(const Json& json) {
     fields.Fail(std::string(act.status().message()));
   ReadNorm(fields, config);
   ReadEmbedding(fields, config);
-  config.layers = ReadLayers(fields, "layers", /*cross=*/false);
-  if (config.architecture == Architecture::kEncoderDecoder) {
-    config.decoder_layers = ReadLayers(fields, "decoder_layers", /*cross=*/true);
-  }
+  config.recipe = stack.read(fields, config);
   ReadHead(fields, config);
   ReadTokenIds(fields, config);
   ReadLabels(fields, config);

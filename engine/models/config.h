@@ -4,6 +4,7 @@
 #define HEED_ENGINE_MODELS_CONFIG_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -24,9 +25,12 @@ struct LayerConfig {
   Json feed_forward;     // the same under "ffn", read by the feed-forward; {} where the file has none
 };
 
+class StackRecipe;
+
 struct ModelConfig {
   Architecture architecture = Architecture::kEncoder;
-  int64_t vocab_size = 0;
+  std::shared_ptr<const StackRecipe> recipe;  // of the architecture by its name, with its own keys
+  int64_t vocab_size = 0;                     // 0: the input is no tokens
   int64_t width = 0;              // hidden_size
   int num_heads = 0;              // num_attention_heads
   std::vector<int64_t> grid;      // of positions: shape, or height and width; empty if there is none
@@ -49,7 +53,17 @@ struct ModelConfig {
   std::vector<std::string> labels;
   bool multi_label = false;
   bool byte_tokens = false;
+
+  // For recipes. The fields fail where there is no vocabulary.
+  void RequireTokens(JsonFields& fields) const;
+  std::string default_head = "none";
+  Pooling class_pooling = Pooling::kFirst;  // of head "classification", if nothing else is said
 };
+
+// Layers as config.json has them under `key`; `cross`: each has a cross-attention too. What is wrong with
+// them fails the fields.
+std::vector<LayerConfig> ReadLayers(JsonFields& fields, const std::string& key, bool cross);
+LayerConfig ReadLayer(const Json& json, const std::string& where, bool cross, JsonFields& fields);
 
 // Checks every key: INVALID_ARGUMENT names the key, the value and the limit; an unknown key is an error.
 absl::StatusOr<ModelConfig> ParseModelConfig(const Json& json);

@@ -6,10 +6,12 @@
 #include <functional>
 #include <limits>
 #include <map>
+#include <numeric>
 #include <set>
 
 #include "engine/base/status.h"
 #include "engine/models/model.h"
+#include "engine/models/patches.h"
 #include "engine/models/rounding_noise.h"
 #include "engine/ops/rows.h"
 #include "engine/weights/weights.h"
@@ -21,6 +23,7 @@ using Ids = std::vector<int32_t>;
 using Output = std::vector<float>;
 
 constexpr int64_t kMostTokens = 1 << 20;  // of a case
+constexpr int64_t kMostValues = 1 << 24;  // of a table's column
 // A rounding is one more draw of the noise. Of draws whose sizes vary little the next is below three times
 // the largest; where the data decide who meets, few draws send a row elsewhere.
 constexpr int kDraws = 4, kDrawsOfDeciding = 16;
@@ -28,7 +31,9 @@ constexpr double kMargin = 3;
 
 struct Case {
   std::string name;
-  Ids input;              // of an encoder-decoder: the target
+  Ids input;              // the input's ids; of an encoder-decoder: the target
+  Output numbers;         // the input's
+  int64_t columns = 0;    // of an image, in patches
   Ids source;             // of an encoder-decoder
   Output expected;        // of every row, or the pooled one; empty if the case has greedy tokens only
   Ids greedy;             // goes on after the input; in an encoder-decoder, after the start token
@@ -49,6 +54,18 @@ absl::StatusOr<Ids> ReadIds(const Tensor& tensor, int64_t limit) {
   return ids;
 }
 
+// Pixels, as the rows that the model reads.
+absl::Status TakePixels(const Tensor& pixels, const ImageInput& image, Case* c) {
+  if (pixels.rank() != 3 || image.channels != pixels.shape[0] || pixels.shape[1] % image.patch_size != 0 ||
+      pixels.shape[2] % image.patch_size != 0) {
+    return Invalid("cases.safetensors: ", c->name, ".pixel_values is no image that the model reads");
+  }
+  const int64_t height = pixels.shape[1], width = pixels.shape[2];
+  c->numbers = Patches(ToFloats(pixels), image.channels, height, width, image.patch_size);
+  c->columns = width / image.patch_size;
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::vector<Case>> ReadCases(const Weights& file, const ModelInfo& info) {
   const int64_t vocab_size = info.vocab_size;
   const Architecture architecture = info.architecture;
@@ -59,13 +76,17 @@ absl::StatusOr<std::vector<Case>> ReadCases(const Weights& file, const ModelInfo
     std::string key = dot == std::string::npos ? "" : name.substr(dot + 1);
     Case& c = cases[name.substr(0, dot)];
     c.name = name.substr(0, dot);
-    Ids* ids = key == "input_ids" || key == "target_ids" ? &c.input
-               : key == "source_ids"                     ? &c.source
-               : key == "greedy_ids"                     ? &c.greedy
-               : key == "start_id"                       ? &c.start
-                                                         : nullptr;
+    Ids* ids = key == "input_ids" || key == "target_ids" || key == "categorical" ? &c.input
+               : key == "source_ids"                                             ? &c.source
+               : key == "greedy_ids"                                             ? &c.greedy
+               : key == "start_id"                                               ? &c.start
+                                                                                 : nullptr;
     if (ids) {
-      ASSIGN_OR_RETURN(*ids, ReadIds(tensor, vocab_size));
+      ASSIGN_OR_RETURN(*ids, ReadIds(tensor, key == "categorical" ? kMostValues : vocab_size));
+    } else if (key == "inputs" || key == "numerical") {
+      c.numbers = ToFloats(tensor);
+    } else if (key == "pixel_values") {
+      RETURN_IF_ERROR(TakePixels(tensor, info.image, &c));
     } else if (key == "logits" || key == "output") {
       c.expected = ToFloats(tensor);
     } else if (key == "segments") {
@@ -80,7 +101,8 @@ absl::StatusOr<std::vector<Case>> ReadCases(const Weights& file, const ModelInfo
   }
   std::vector<Case> list;
   for (auto& [name, c] : cases) {
-    if (c.input.empty()) return Invalid("cases.safetensors: ", name, " has no input_ids and no target_ids");
+    if ((info.input.ids > 0 && c.input.empty()) || (info.input.numbers > 0 && c.numbers.empty()))
+      return Invalid("cases.safetensors: ", name, " has no input that the model reads");
     if (c.source.empty() == (architecture == Architecture::kEncoderDecoder)) {
       return Invalid("cases.safetensors: ", name,
                      c.source.empty() ? " has no source_ids" : " has source_ids");
@@ -116,6 +138,18 @@ Work Reading(const ModelInfo& info, Sequence* sequence, std::span<const int32_t>
   return work;
 }
 
+// The case as a whole.
+Work ReadingWhole(const Model& model, const Case& c, Sequence* sequence, Output* out) {
+  Work work = Reading(model.info(), sequence, {}, false, out);
+  work.tokens = c.input;
+  work.source = c.source;
+  work.numbers = c.numbers;
+  work.columns = c.columns;
+  work.wanted.resize(model.Answers(work.InputRows(model.info().input), c.columns));
+  std::iota(work.wanted.begin(), work.wanted.end(), 0);
+  return work;
+}
+
 using Between = std::function<void(std::unique_ptr<Sequence>&)>;
 
 // Pieces of the lengths given; the last is repeated to the end.
@@ -141,15 +175,18 @@ Output InPieces(const Model& model, const Case& c, const Ids& lengths, Threads& 
 std::vector<LayerWeights> Weigh(const Model& model, const Case& c, Threads& threads, Output* out) {
   std::unique_ptr<Sequence> sequence = model.Start();
   std::vector<LayerWeights> weights;
-  std::vector<Work> batch{Reading(model.info(), sequence.get(), c.input, false, out)};
-  batch[0].source = c.source;
+  std::vector<Work> batch{ReadingWhole(model, c, sequence.get(), out)};
   batch[0].weights = &weights;
   Run(model, batch, threads);
   return weights;
 }
 
 Output Whole(const Model& model, const Case& c, Threads& threads) {
-  return InPieces(model, c, {static_cast<int32_t>(c.input.size())}, threads);
+  Output out;
+  std::unique_ptr<Sequence> sequence = model.Start();
+  std::vector<Work> batch{ReadingWhole(model, c, sequence.get(), &out)};
+  Run(model, batch, threads);
+  return out;
 }
 
 std::map<std::string, Output> Together(const Model& model, const std::vector<Case>& cases, Threads& threads) {
@@ -158,8 +195,7 @@ std::map<std::string, Output> Together(const Model& model, const std::vector<Cas
   std::vector<Work> batch;
   for (const Case& c : cases) {
     sequences.push_back(model.Start());
-    batch.push_back(Reading(model.info(), sequences.back().get(), c.input, false, &outputs[c.name]));
-    batch.back().source = c.source;
+    batch.push_back(ReadingWhole(model, c, sequences.back().get(), &outputs[c.name]));
   }
   Run(model, batch, threads);
   return outputs;
@@ -298,12 +334,10 @@ void Widen(const Output& calm, const Output& noisy, GoldenBound& bound) {
 
 GoldenBound BoundOf(const Noisy& models, const Case& c, Threads& threads) {
   GoldenBound bound;
-  const auto add = [&](const Model& noisy, const Ids& pieces) {
-    Widen(InPieces(*models.without, c, pieces, threads), InPieces(noisy, c, pieces, threads), bound);
-  };
   for (const auto& noisy : models.with) {
-    add(*noisy, {static_cast<int32_t>(c.input.size())});
-    if (noisy->info().decode == DecodeClass::kApproximate) add(*noisy, {1});
+    Widen(Whole(*models.without, c, threads), Whole(*noisy, c, threads), bound);
+    if (noisy->info().decode == DecodeClass::kApproximate)
+      Widen(InPieces(*models.without, c, {1}, threads), InPieces(*noisy, c, {1}, threads), bound);
   }
   return bound;
 }

@@ -45,10 +45,28 @@ class Sequence {
   int64_t tokens_ = 0;
 };
 
+// What a row of a model's input is.
+struct InputRow {
+  int64_t ids = 1;      // a token, or the values of a table row's categorical columns
+  int64_t numbers = 0;  // a vector, an image's patch, or the values of a table row's numerical columns
+};
+
+// Images that a model reads, as rows of patches: squares of patch_size pixels, in raster order, each the
+// numbers of channel after channel, row after row.
+struct ImageInput {
+  int64_t channels = 0;           // 0: the model reads no images
+  int64_t patch_size = 0;         // of both sides; a side of an image is a multiple of it
+  int64_t height = 0, width = 0;  // that the model is made for
+  bool fixed = false;             // it takes no other size
+};
+
 // One sequence's share of a batch.
 struct Work {
   Sequence* sequence = nullptr;  // no other Work of the batch names it
-  std::vector<int32_t> tokens;   // its next rows; at least 1. Ids are within the vocabulary
+  // Its next rows, at least 1: ModelInfo::input.ids of each, row after row. Ids are within their limits.
+  std::vector<int32_t> tokens;
+  std::vector<float> numbers;   // their ModelInfo::input.numbers, row after row
+  int64_t columns = 0;          // images: how many rows (patches) lie beside each other
   std::vector<int32_t> source;   // encoder-decoders: all of it with the first tokens, and empty ever after
   // Encoders that read labels (ModelInfo::max_global_tokens), with or without a decoder: of each row that the
   // encoder reads. Empty: none are given, and what the file says of rows holds.
@@ -72,6 +90,9 @@ struct Work {
   const WeightsChoice* choice = nullptr;  // of what is in ModelInfo::attentions; null: all. Outlives the pass
 
   int64_t rows() const { return static_cast<int64_t>(source.size() + tokens.size()); }
+  int64_t InputRows(const InputRow& row) const {
+    return row.ids > 0 ? std::ssize(tokens) / row.ids : std::ssize(numbers) / row.numbers;
+  }
 };
 
 // One batch's way through one model. Holds its own buffers; not thread-safe. The works and sequences must
@@ -94,11 +115,15 @@ enum class Architecture { kEncoder, kDecoder, kEncoderDecoder };
 struct ModelInfo {
   Architecture architecture = Architecture::kEncoder;
   Head head = Head::kNone;
+  InputRow input;
+  ImageInput image;
+  std::vector<int64_t> id_limits;  // tables: of each of a row's ids, the number of values; else vocab_size
   std::string attention;  // the types of its layers joined by '+': "full", "full+softmax"
   int64_t width = 0;
   int layers = 0;  // of encoder and decoder together
   int64_t vocab_size = 0;
   int64_t output_width = 0;       // floats in an answer: vocab_size, num_labels or width
+  bool pooled = false;            // one answer for all rows
   int64_t max_tokens = 0;         // the longest sequence; 0 = no limit of its own
   int64_t max_source_tokens = 0;  // encoder-decoders: the longest source; 0 = no limit of its own
   DecodeClass decode = DecodeClass::kNone;
@@ -128,6 +153,7 @@ struct PassSize {
   int64_t source_rows = 0;
   int64_t answers = 0;  // rows that are wanted
   int threads = 1;      // that it runs on
+  int64_t works = 0;    // at least 1 row each; 0: not known
 };
 
 // Instead of a number of labelled rows: no labels are given.
@@ -149,6 +175,11 @@ class Model {
   // Multiply-adds for a sequence of n rows from start to end, for an encoder-decoder with a source of
   // `source`.
   virtual double Cost(int64_t n, int64_t source = 0, int64_t labelled = kNoLabels) const = 0;
+  // Answers that the head has for an input of n rows, `columns` of them beside each other if it is an image:
+  // what Work::wanted may name.
+  virtual int64_t Answers(int64_t n, int64_t /*columns*/) const {
+    return info_.pooled ? 1 : n;
+  }
 
   const ModelInfo& info() const { return info_; }
 

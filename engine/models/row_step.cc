@@ -2,18 +2,29 @@
 
 #include <algorithm>
 
+#include "engine/ops/rows.h"
+
 namespace heed {
 
 void EmbedStep::Run(RowBlock& block, const RowsBeside& beside) const {
   const int64_t width = embedding_.width();
   ForRows(block, [&](int64_t first, int64_t count) {
     const Matrix<float> x = block.x.Rows(first, count);
-    embedding_.Apply(beside.ids.subspan(first, count), beside.places.positions.subspan(first, count),
-                     x.Cols(0, width));
+    Embed(beside, first, x.Cols(0, width));
     for (int64_t column = width; column < x.cols; column += width) {
       for (int64_t r = 0; r < count; ++r) std::copy_n(x.row(r), width, x.row(r) + column);
     }
   });
+}
+
+void EmbedStep::Embed(const RowsBeside& beside, int64_t first, Matrix<float> x) const {
+  const std::span<const int64_t> positions = beside.places.positions.subspan(first, x.rows);
+  const std::span<const int32_t> ids = beside.ids.subspan(first, x.rows);
+  if (front_ == 0) return embedding_.Apply(ids, positions, x);
+  for (int64_t r = 0; r < x.rows; ++r) {
+    const int64_t position = positions[r] - front_;
+    if (position >= 0) embedding_.Apply(ids.subspan(r, 1), {&position, 1}, x.Rows(r, 1));
+  }
 }
 
 void OpenStep::Run(RowBlock& block, const RowsBeside& beside) const {
@@ -34,6 +45,40 @@ void NormStep::Run(RowBlock& block, const RowsBeside&) const {
   ForRows(block, [&](int64_t first, int64_t count) {
     const Matrix<float> x = block.x.Rows(first, count);
     norm_.Apply(x, {DType::kF32, x.data, x.rows, x.cols, x.stride});
+  });
+}
+
+void ProjectStep::Run(RowBlock& block, const RowsBeside& beside) const {
+  const Rows inputs = beside.inputs.Cols(0, weights_.in());
+  const Rows read = norm_ || block.buffers.input.rows().dtype != DType::kF32
+                        ? block.buffers.input.First(block.rows()).Cols(0, weights_.in())
+                        : inputs;
+  if (read.data != inputs.data) {
+    ForRows(block, [&](int64_t first, int64_t count) {
+      const Rows from = inputs.Slice(first, count), to = read.Slice(first, count);
+      norm_ ? norm_->Apply(from.As<const float>(), to) : Convert(from, to);
+    });
+  }
+  Linear(block, read, weights_, {.out = {DType::kF32, block.x.data, block.x.rows, block.x.cols, block.x.stride}});
+}
+
+double ProjectStep::multiply_adds() const {
+  return static_cast<double>(weights_.in()) * static_cast<double>(weights_.out());
+}
+
+void TableStep::Run(RowBlock& block, const RowsBeside& beside) const {
+  ForRows(block, [&](int64_t first, int64_t count) {
+    for (int64_t r = first; r < first + count; ++r) {
+      const int64_t position = beside.places.positions[r];
+      if (position < table_.shape[0])
+        ToFloats(table_, position * block.x.cols, block.x.cols, block.x.row(r));
+    }
+  });
+}
+
+void PositionStep::Run(RowBlock& block, const RowsBeside& beside) const {
+  ForRows(block, [&](int64_t first, int64_t count) {
+    positions_.Add(beside.places.positions.subspan(first, count), block.x.Rows(first, count));
   });
 }
 

@@ -4,6 +4,7 @@
 #define HEED_ENGINE_MODELS_ROW_STEP_H_
 
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "engine/blocks/embedding.h"
@@ -15,6 +16,7 @@ namespace heed {
 // A block's rows in what lies beside the residual stream.
 struct RowsBeside {
   std::span<const int32_t> ids;
+  Rows inputs;  // the numbers that the rows begin with
   RowPlaces places;
   Rows products;         // what the set's rows give to their attention
   Rows source_products;  // what they give to another set's that reads them
@@ -38,15 +40,19 @@ class RowStep {
   virtual bool data_dependent() const { return false; }                 // as FeedForward has it
 };
 
-// The first rows: of tokens at their positions; of streams side by side, the same in each.
+// The first rows: of tokens at their positions; of streams side by side, the same in each. Of a sequence the
+// first `front` are left as they are, and positions count from behind them.
 class EmbedStep : public RowStep {
  public:
-  explicit EmbedStep(Embedding embedding) : embedding_(std::move(embedding)) {}
+  explicit EmbedStep(Embedding embedding, int64_t front = 0)
+      : embedding_(std::move(embedding)), front_(front) {}
   void Run(RowBlock& block, const RowsBeside& beside) const override;
-  const Embedding& embedding() const { return embedding_; }
 
  private:
+  void Embed(const RowsBeside& beside, int64_t first, Matrix<float> x) const;
+
   Embedding embedding_;
+  int64_t front_;
 };
 
 // What an attention reads of the rows that attend, which are the sublayer's.
@@ -110,6 +116,41 @@ class NormStep : public RowStep {
 
  private:
   Norm norm_;
+};
+
+// The first rows of numbers: x = W inputs + b.
+class ProjectStep : public RowStep {
+ public:
+  // `norm`: of the inputs, before the product.
+  ProjectStep(PackedWeights weights, std::optional<Norm> norm)
+      : weights_(std::move(weights)), norm_(std::move(norm)) {}
+  void Run(RowBlock& block, const RowsBeside& beside) const override;
+  double multiply_adds() const override;
+  int64_t reads() const override { return weights_.in(); }
+  int64_t weight_bytes() const override { return weights_.bytes(); }
+
+ private:
+  PackedWeights weights_;
+  std::optional<Norm> norm_;
+};
+
+// Rows that the model brings: those whose position is within the table are its rows.
+class TableStep : public RowStep {
+ public:
+  explicit TableStep(Tensor table) : table_(std::move(table)) {}  // [rows, width]
+  void Run(RowBlock& block, const RowsBeside& beside) const override;
+
+ private:
+  Tensor table_;
+};
+
+class PositionStep : public RowStep {
+ public:
+  explicit PositionStep(PositionTable positions) : positions_(std::move(positions)) {}
+  void Run(RowBlock& block, const RowsBeside& beside) const override;
+
+ private:
+  PositionTable positions_;
 };
 
 }  // namespace heed

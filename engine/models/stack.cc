@@ -7,16 +7,38 @@
 
 namespace heed {
 
-int Stack::AddSet(WorkInput input, int64_t width, bool remembered) {
-  sets_.push_back({.input = input, .width = width, .remembered = remembered});
-  scratch_bytes_ = std::max(scratch_bytes_, Scratch::Piece(width * SizeOf(DType::kF32)));  // of a pooled row
-  return answered();
+RowCount RowCount::OfInput(int64_t front) {
+  return {[=](const ShareSize& size) { return front + size.rows; },
+          [=](const ShareSize& sum, int64_t sequences) { return front * sequences + sum.rows; }};
+}
+
+RowCount RowCount::OfSource() {
+  return {[](const ShareSize& size) { return size.source; },
+          [](const ShareSize& sum, int64_t) { return sum.source; }};
+}
+
+RowCount RowCount::Fixed(int64_t rows) {
+  return {[=](const ShareSize&) { return rows; },
+          [=](const ShareSize&, int64_t sequences) { return rows * sequences; }};
+}
+
+int Stack::AddSet(RowSet set) {
+  scratch_bytes_ = std::max(scratch_bytes_, Scratch::Piece(set.width * SizeOf(DType::kF32)));  // of a pooled row
+  sets_.push_back(std::move(set));
+  answered_ = static_cast<int>(sets_.size()) - 1;
+  return answered_;
+}
+
+Stack::Phase& Stack::NewPhase(Phase phase) {
+  order_.push_back(static_cast<int>(phases_.size()));
+  return phases_.emplace_back(std::move(phase));
 }
 
 void Stack::Add(int set, std::unique_ptr<RowStep> step) {
-  if (phases_.empty() || phases_.back().kind != Phase::Kind::kProgram || phases_.back().set != set)
-    phases_.push_back({.kind = Phase::Kind::kProgram, .set = set});
-  Phase& program = phases_.back();
+  const bool goes_on =
+      !marked_ && !phases_.empty() && phases_.back().kind == Phase::Kind::kProgram && phases_.back().set == set;
+  marked_ = false;
+  Phase& program = goes_on ? phases_.back() : NewPhase({.kind = Phase::Kind::kProgram, .set = set});
   program.multiply_adds += step->multiply_adds();
   program.apart_multiply_adds += step->apart_multiply_adds();
   program.block_rows = std::max(program.block_rows, step->block_rows());
@@ -25,35 +47,62 @@ void Stack::Add(int set, std::unique_ptr<RowStep> step) {
   program.steps.push_back(std::move(step));
 }
 
-void Stack::AddAttention(int set, AttentionSublayer of, int source) {
-  CHECK_EQ(of.cross(), source != kItself);
-  const int number = static_cast<int>(attentions_.size());
-  const auto index = std::ranges::count(attentions_, set, &Attend::set);
-  const AttentionSublayer& sublayer =
-      *attentions_
-           .emplace_back(Attend{.set = set,
-                                .source = source,
-                                .index = static_cast<int>(index),
-                                .sublayer = std::make_unique<AttentionSublayer>(std::move(of))})
-           .sublayer;
+void Stack::AddMove(int set, int from, std::unique_ptr<RowMove> move) {
+  NewPhase({.kind = Phase::Kind::kMove, .set = set, .from = from, .move = std::move(move)});
+}
+
+void Stack::AddAttention(Attend attend) {
+  std::vector<Attend> one;
+  one.push_back(std::move(attend));
+  AddAttentions(std::move(one));
+}
+
+void Stack::AddAttentions(std::vector<Attend> attends) {
+  const int first = static_cast<int>(attentions_.size());
+  for (Attend& attend : attends) {
+    attend.index = static_cast<int>(std::ranges::count(attentions_, attend.set, &Attend::set));
+    attentions_.push_back(std::move(attend));
+  }
+  const int end = static_cast<int>(attentions_.size());
+  for (int number = first; number < end; ++number) Open(number);
+  for (int number = first; number < end; ++number) {
+    const Attend& attend = attentions_[number];
+    if (attend.cross()) NewPhase({.kind = Phase::Kind::kTakeSource, .set = attend.set, .attend = number});
+    NewPhase({.kind = Phase::Kind::kAttend, .set = attend.set, .attend = number});
+  }
+  for (int number = first; number < end; ++number)
+    Add(attentions_[number].set, std::make_unique<CloseStep>(*attentions_[number].sublayer));
+}
+
+// What the attention reads of both sets.
+void Stack::Open(int number) {
+  const Attend& attend = attentions_[number];
+  const AttentionSublayer& sublayer = *attend.sublayer;
+  CHECK_EQ(sublayer.cross(), attend.cross());
   scratch_bytes_ = std::max(scratch_bytes_, sublayer.attention().ScratchBytes());
-  RowSet& rows = sets_[set];
+  RowSet& rows = sets_[attend.set];
   rows.products_width = std::max(rows.products_width, sublayer.products_width());
   rows.attended_width = std::max(rows.attended_width, sublayer.attention().out_width());
-  Add(set, std::make_unique<OpenStep>(sublayer));
-  if (source != kItself) {
-    int64_t& width = sets_[source].source_products_width;
-    width = std::max(width, sublayer.source_products_width());
-    Add(source, std::make_unique<OpenSourceStep>(sublayer));
-    phases_.push_back({.kind = Phase::Kind::kTakeSource, .set = set, .attend = number});
-  }
-  phases_.push_back({.kind = Phase::Kind::kAttend, .set = set, .attend = number});
-  Add(set, std::make_unique<CloseStep>(sublayer));
+  Add(attend.set, std::make_unique<OpenStep>(sublayer));
+  if (!attend.cross()) return;
+  int64_t& width = sets_[attend.source].source_products_width;
+  width = std::max(width, sublayer.source_products_width());
+  Add(attend.source, std::make_unique<OpenSourceStep>(sublayer));
+}
+
+int Stack::Mark() {
+  marked_ = true;
+  return static_cast<int>(phases_.size());
+}
+
+void Stack::Repeat(int begin, int end) {
+  for (int phase = begin; phase < end; ++phase) order_.push_back(phase);
+  marked_ = true;
 }
 
 BlockWidths Stack::WidthsOf(int64_t block_rows) const {
   BlockWidths widths{.rows = block_rows};
-  for (const RowSet& set : sets_) widths.width = std::max(widths.width, set.width);
+  for (const RowSet& set : sets_) widths.width = std::max({widths.width, set.width, set.inputs_width});
   widths.reads = widths.width;
   for (const Phase& phase : phases_) {
     for (const auto& step : phase.steps) {
@@ -86,42 +135,47 @@ bool Stack::Reads(const Attend& attend, int64_t labelled) const {
          attend.attention().labels().kind != RowLabel::kNone;
 }
 
-int64_t Stack::StateBytes(int64_t tokens, int64_t source) const {
+int64_t Stack::StateBytes(const ShareSize& size) const {
   int64_t sum = 0, pass = 0;
   for (const Attend& attend : attentions_) {
     if (!sets_[attend.set].remembered) continue;
-    const int set = attend.cross() ? attend.source : attend.set;
-    sum += attend.attention().StateBytes(RowsOf(set, tokens, source));
+    const RowSet& read = sets_[attend.cross() ? attend.source : attend.set];
+    sum += attend.attention().StateBytes(read.count.exact(size));
     pass = std::max(pass, attend.attention().PassBytes());
   }
   return sum + pass;
 }
 
-int64_t Stack::LargestStateBytes(int64_t tokens, int64_t source, int64_t labelled) const {
+int64_t Stack::LargestStateBytes(const ShareSize& size, int64_t labelled) const {
   int64_t largest = 0;
   for (const Attend& attend : attentions_) {
-    if (sets_[attend.set].remembered) continue;
+    const RowSet& set = sets_[attend.set];
+    if (set.remembered) continue;
     const Attention& attention = attend.attention();
-    const int64_t rows = RowsOf(attend.cross() ? attend.source : attend.set, tokens, source);
-    const int64_t bytes =
-        Reads(attend, labelled) ? attention.LabelledStateBytes(rows, labelled) : attention.StateBytes(rows);
-    largest = std::max(largest, bytes + attention.PassBytes());
+    const int64_t rows = (attend.cross() ? sets_[attend.source] : set).count.exact(size);
+    const int64_t groups = set.group == 0 ? 1 : std::max<int64_t>(rows / set.group, 1);
+    const int64_t bytes = Reads(attend, labelled) ? attention.LabelledStateBytes(rows, labelled)
+                                                  : attention.StateBytes(rows / groups);
+    largest = std::max(largest, groups * (bytes + attention.PassBytes()));
   }
   return largest;
 }
 
-double Stack::multiply_adds(int64_t tokens, int64_t source, int64_t labelled) const {
+double Stack::multiply_adds(const ShareSize& size, int64_t labelled) const {
   double sum = 0;
-  for (const Phase& phase : phases_) {
-    const int64_t n = RowsOf(phase.set, tokens, source);
-    sum += phase.multiply_adds * static_cast<double>(n);
-    if (phase.kind != Phase::Kind::kAttend) continue;
-    const Attend& attend = attentions_[phase.attend];
+  for (int64_t i = 0; i < passed(); ++i) {
+    const int64_t n = sets_[phase(i).set].count.exact(size);
+    sum += phase(i).multiply_adds * static_cast<double>(n);
+    if (phase(i).kind != Phase::Kind::kAttend) continue;
+    const Attend& attend = attentions_[phase(i).attend];
+    const int64_t group = sets_[attend.set].group;
     if (Reads(attend, labelled)) {
       sum += attend.sublayer->apart_multiply_adds() * static_cast<double>(labelled) +
              attend.attention().LabelledCost(n, labelled);
+    } else if (group > 0) {
+      sum += attend.attention().Cost(group, group) * static_cast<double>(n / group);
     } else {
-      sum += attend.attention().Cost(n, attend.cross() ? RowsOf(attend.source, tokens, source) : n);
+      sum += attend.attention().Cost(n, attend.cross() ? sets_[attend.source].count.exact(size) : n);
     }
   }
   return sum;

@@ -6,28 +6,57 @@
 //   ...
 //   close the last attention, its feed-forward
 // An encoder-decoder is one stack of two sets: the source's rows, then the target's, some of whose attentions
-// read the source's. Const and thread-safe once it is built.
+// read the source's. Where the number or the width of rows changes, what comes is another set, whose rows a
+// move makes of those of the set before or of what the request brings. Const and thread-safe once it is built.
 #ifndef HEED_ENGINE_MODELS_STACK_H_
 #define HEED_ENGINE_MODELS_STACK_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
+#include "engine/models/row_move.h"
 #include "engine/models/row_step.h"
 
 namespace heed {
 
-// Whose rows a set has, of each sequence of a batch.
-enum class WorkInput { kTokens, kSource };
+// What one sequence brings to a batch.
+struct ShareSize {
+  int64_t rows = 0;     // of its input
+  int64_t source = 0;   // of its second input
+  int64_t columns = 0;  // rows of the input beside each other, if it is an image; 0: it may be any
+};
+
+// Whose ids the rows of a set have, if they have any: those of a second input are a source's.
+enum class WorkInput { kTokens, kSource, kNone };
+
+// How many rows a set has of a sequence.
+struct RowCount {
+  std::function<int64_t(const ShareSize&)> exact;  // of an image of unknown columns, the most
+  // Of so many sequences with so many rows of input and source in all, at most.
+  std::function<int64_t(const ShareSize& sum, int64_t sequences)> most;
+
+  static RowCount OfInput(int64_t front = 0);  // a row of each of the input's, and some before them
+  static RowCount OfSource();
+  static RowCount Fixed(int64_t rows);
+};
 
 struct RowSet {
+  RowCount count = RowCount::OfInput();
   WorkInput input = WorkInput::kTokens;
   int64_t width = 0;  // of the residual stream
   // A sequence remembers what its attentions keep. Else rows come whole, and what they keep lives for one
   // attention of one pass.
   bool remembered = false;
+  int64_t front = 0;         // rows before those of the input, which the model brings
+  int64_t inputs_width = 0;  // numbers that a row begins with, beside the residual stream; 0: none
+  // Rows that attend to one another alone: groups of so many, one after another; 0: all of a sequence.
+  int64_t group = 0;
+  // Rows beside each other where they are an image's.
+  std::function<int64_t(const ShareSize&)> columns{};
 
   // Widest of its attentions; made as they are added.
   int64_t products_width = 0;
@@ -43,6 +72,8 @@ class Stack {
     int set = 0;
     int source = kItself;  // the set whose rows it reads
     int index = 0;         // among those of its set
+    int layer = 0;         // of the model's
+    std::string type;      // as its options name it
     std::unique_ptr<AttentionSublayer> sublayer;
 
     const Attention& attention() const { return sublayer->attention(); }
@@ -50,10 +81,14 @@ class Stack {
   };
 
   struct Phase {
-    enum class Kind { kProgram, kTakeSource, kAttend };
+    enum class Kind { kProgram, kMove, kTakeSource, kAttend };
     Kind kind = Kind::kProgram;
     int set = 0;
-    int attend = 0;  // which attention, if it is no program
+    int attend = 0;  // which attention, if it is one
+
+    // Of a move.
+    int from = kItself;  // the set whose rows it reads; none: what the request brings
+    std::unique_ptr<RowMove> move{};
 
     // Of a program.
     std::vector<std::unique_ptr<RowStep>> steps{};
@@ -62,44 +97,55 @@ class Stack {
     int64_t block_rows = kMaxBlockRows;  // the most that any step takes at once
   };
 
-  // Sets are read by attentions of later ones. Their numbers are 0, 1, ...; the head reads the last.
-  int AddSet(WorkInput input, int64_t width, bool remembered);
+  // Sets are numbered 0, 1, ... The head reads the last, if nothing else is said.
+  int AddSet(RowSet set);
+  void SetAnswered(int set) { answered_ = set; }
   // Each goes on where the set's rows stand.
   void Add(int set, std::unique_ptr<RowStep> step);
-  void AddAttention(int set, AttentionSublayer sublayer, int source = kItself);
+  // Makes rows of a set: their residual stream or, where the set has inputs, those.
+  void AddMove(int set, int from, std::unique_ptr<RowMove> move);
+  // One attention, or several of which each reads what rows were before any of them.
+  void AddAttention(Attend attend);
+  void AddAttentions(std::vector<Attend> attends);
+  // What is added between two marks can be passed again, with the same weights.
+  int Mark();
+  void Repeat(int begin, int end);
   void SetNorm(Norm norm) { norm_ = std::move(norm); }
 
   const std::vector<RowSet>& sets() const { return sets_; }
-  const std::vector<Phase>& phases() const { return phases_; }
+  int64_t passed() const { return std::ssize(order_); }  // phases, those that are passed again counted again
+  const Phase& phase(int64_t i) const { return phases_[order_[i]]; }
   const std::vector<Attend>& attentions() const { return attentions_; }
-  const std::optional<Norm>& norm() const { return norm_; }  // of the last set's rows that the head reads
-  int answered() const { return static_cast<int>(sets_.size()) - 1; }  // the set that the head reads
-  int64_t width() const { return sets_.back().width; }                 // of its rows
+  const std::optional<Norm>& norm() const { return norm_; }  // of the rows that the head reads
+  int answered() const { return answered_; }                 // the set that the head reads
+  int64_t width() const { return sets_[answered_].width; }   // of its rows
 
   int64_t block_rows() const { return block_rows_; }  // the most of all programs
   BlockWidths WidthsOf(int64_t block_rows) const;     // for blocks of so many rows
   int64_t weight_bytes() const;
   bool data_dependent() const;
-  // Closed forms for a sequence of so many rows with a source of so many; `labelled` as Model has it, and of
-  // the sets that nobody remembers. What the runs hold that a sequence remembers, and what one of them does
+  // Closed forms for a sequence of such a size; `labelled` as Model has it, and of the sets that nobody
+  // remembers. What the runs hold that a sequence remembers, and what one of them does
   // beside that while a pass is at it; and the most of those that nobody remembers, one after another.
-  int64_t StateBytes(int64_t tokens, int64_t source) const;
-  int64_t LargestStateBytes(int64_t tokens, int64_t source, int64_t labelled) const;
+  int64_t StateBytes(const ShareSize& size) const;
+  int64_t LargestStateBytes(const ShareSize& size, int64_t labelled) const;
   // Closed form: the most scratch that a thread takes for any task.
   int64_t scratch_bytes() const { return scratch_bytes_; }
   // The head not counted.
-  double multiply_adds(int64_t tokens, int64_t source, int64_t labelled) const;
+  double multiply_adds(const ShareSize& size, int64_t labelled) const;
 
  private:
+  Phase& NewPhase(Phase phase);
+  void Open(int number);
   // Whether the rows' labels are given, and are this attention's affair.
   bool Reads(const Attend& attend, int64_t labelled) const;
-  int64_t RowsOf(int set, int64_t tokens, int64_t source) const {
-    return sets_[set].input == WorkInput::kSource ? source : tokens;
-  }
 
   std::vector<RowSet> sets_;
+  int answered_ = 0;
   std::vector<Attend> attentions_;
   std::vector<Phase> phases_;
+  std::vector<int> order_;  // of the phases
+  bool marked_ = false;     // the next step begins a program
   std::optional<Norm> norm_;
   int64_t block_rows_ = kMaxBlockRows;
   int64_t scratch_bytes_ = GemmScratchBytes();

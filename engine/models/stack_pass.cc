@@ -22,39 +22,51 @@ StackPass::~StackPass() {
   if (workspace_) workspaces_.Return(std::move(workspace_));
 }
 
-void StackPass::Reserve(int set, int64_t rows) {
-  sets_[set].ids.reserve(rows);
-  sets_[set].positions.reserve(rows);
+void StackPass::Reserve(std::span<const ShareSize> sizes) {
+  for (size_t set = 0; set < sets_.size(); ++set) {
+    const RowSet& of = stack_.sets()[set];
+    int64_t rows = 0;
+    for (const ShareSize& size : sizes) rows += of.count.exact(size);
+    sets_[set].positions.reserve(rows);
+    if (of.input != WorkInput::kNone) sets_[set].ids.reserve(rows);
+  }
 }
 
 void StackPass::Add(const Share& share) {
+  for (size_t set = 0; set < sets_.size(); ++set) AddRows(static_cast<int>(set), share);
   shares_.push_back(share);
-  for (size_t s = 0; s < sets_.size(); ++s) parts_.push_back({.row = rows(static_cast<int>(s))});
 }
 
-void StackPass::AddRows(int set, int64_t first, std::span<const int32_t> ids,
-                        std::span<const int32_t> labels) {
+void StackPass::AddRows(int set, const Share& share) {
+  const RowSet& of = stack_.sets()[set];
   SetRows& rows = sets_[set];
-  Part& part = parts_[parts_.size() - sets_.size() + set];
-  part.first = first;
-  part.count = std::ssize(ids);
-  part.labelled = !labels.empty();
-  if (part.labelled) {
-    CHECK_EQ(labels.size(), ids.size());
-    rows.labels.reserve(rows.ids.capacity());
-    rows.labels.resize(part.row, RowPlaces::kNoLabel);
-    rows.labels.insert(rows.labels.end(), labels.begin(), labels.end());
-    rows.labelled += part.count - std::ranges::count(labels, 0);
+  const Part part{.first = of.remembered ? share.sequence->next() : 0,
+                  .row = this->rows(set),
+                  .count = of.count.exact(share.size),
+                  .labelled = !of.remembered && of.input != WorkInput::kNone && !share.labels.empty()};
+  if (of.input != WorkInput::kNone) {
+    const std::span<const int32_t> ids = of.input == WorkInput::kSource ? share.source : share.ids;
+    CHECK_EQ(of.front + std::ssize(ids), part.count);
+    rows.ids.resize(rows.ids.size() + of.front);
+    rows.ids.insert(rows.ids.end(), ids.begin(), ids.end());
   }
-  for (int64_t i = 0; i < part.count; ++i) rows.positions.push_back(first + i);
-  rows.ids.insert(rows.ids.end(), ids.begin(), ids.end());
+  if (part.labelled) {
+    CHECK_EQ(of.front + std::ssize(share.labels), part.count);
+    rows.labels.reserve(rows.positions.capacity());
+    rows.labels.resize(part.row, RowPlaces::kNoLabel);
+    rows.labels.resize(part.row + of.front);
+    rows.labels.insert(rows.labels.end(), share.labels.begin(), share.labels.end());
+    rows.labelled += std::ssize(share.labels) - std::ranges::count(share.labels, 0);
+  }
+  for (int64_t i = 0; i < part.count; ++i) rows.positions.push_back(part.first + i);
+  parts_.push_back(part);
 }
 
-void StackPass::Begin(int64_t answers, int64_t output_width) {
-  WorkspaceSize size{.answers = answers, .output_width = output_width};
+void StackPass::Begin(int64_t answers, int64_t output_width, int64_t hidden_width) {
+  WorkspaceSize size{.answers = answers, .output_width = output_width, .hidden_width = hidden_width};
   for (SetRows& rows : sets_) {
-    if (!rows.labels.empty()) rows.labels.resize(rows.ids.size(), RowPlaces::kNoLabel);
-    size.rows.push_back(std::ssize(rows.ids));
+    if (!rows.labels.empty()) rows.labels.resize(rows.positions.size(), RowPlaces::kNoLabel);
+    size.rows.push_back(std::ssize(rows.positions));
   }
   workspace_ = workspaces_.Take(stack_, precision_, size);
 }
@@ -62,7 +74,7 @@ void StackPass::Begin(int64_t answers, int64_t output_width) {
 bool StackPass::Advance(Threads& threads, Turn& turn) {
   while (turn.room > 0 && RunPhase(threads, turn)) {
     const bool layer = phase().kind == Phase::Kind::kAttend;
-    if (++phase_ == stack_.phases().size()) return false;
+    if (++phase_ == stack_.passed()) return false;
     if (layer) return true;
   }
   return true;
@@ -71,6 +83,7 @@ bool StackPass::Advance(Threads& threads, Turn& turn) {
 // True when the phase is done, false when there was no room for all of it.
 bool StackPass::RunPhase(Threads& threads, Turn& turn) {
   if (phase().kind == Phase::Kind::kProgram) return rows(phase().set) == 0 || RunProgram(threads, turn);
+  if (phase().kind == Phase::Kind::kMove) return RunMove(threads, turn);
   const Attend& attend = stack_.attentions()[phase().attend];
   const bool source = phase().kind == Phase::Kind::kTakeSource;
   if (rows(source ? attend.source : attend.set) == 0) return true;
@@ -80,6 +93,46 @@ bool StackPass::RunPhase(Threads& threads, Turn& turn) {
   begun_ = false;
   if (!source) EndAttention();
   return true;
+}
+
+// A task is the next kTakenRows rows of a sequence.
+bool StackPass::RunMove(Threads& threads, Turn& turn) {
+  struct Task {
+    int share;
+    int64_t first, count;
+  };
+  std::vector<Task> tasks;
+  for (int s = 0; s < std::ssize(shares_); ++s) {
+    const int64_t count = part(s, phase().set).count;
+    for (int64_t first = 0; first < count; first += kTakenRows)
+      tasks.push_back({s, first, std::min(kTakenRows, count - first)});
+  }
+  const RowSet& set = stack_.sets()[phase().set];
+  const double row_cost = kRowWise * static_cast<double>(set.inputs_width > 0 ? set.inputs_width : set.width);
+  const auto run = [&](const Task& task) { Move(task.share, task.first, task.count); };
+  if (turn.done == 0 && static_cast<double>(rows(phase().set)) * row_cost <= kAlone) {
+    std::ranges::for_each(tasks, run);
+    turn.room -= static_cast<double>(rows(phase().set)) * row_cost;
+    return true;
+  }
+  return RunSome(
+      threads, turn, std::ssize(tasks), [&](int64_t i) { return static_cast<double>(tasks[i].count) * row_cost; },
+      [&](int64_t i, int) { run(tasks[i]); });
+}
+
+void StackPass::Move(int share, int64_t first, int64_t count) const {
+  const Phase& move = phase();
+  const Share& of = shares_[share];
+  if (of.dropped) return;
+  MovedFrom from{.ids = of.ids, .numbers = of.numbers};
+  if (move.from != Stack::kItself) {
+    const Part& read = part(share, move.from);
+    from.rows = x(move.from).Rows(read.row, read.count);
+    if (const auto& columns = stack_.sets()[move.from].columns) from.columns = columns(of.size);
+  }
+  const bool inputs = stack_.sets()[move.set].inputs_width > 0;
+  const Matrix<float> rows = inputs ? workspace_->sets[move.set].inputs.rows().As<float>() : x(move.set);
+  move.move->Run(from, first, rows.Rows(part(share, move.set).row + first, count));
 }
 
 bool StackPass::RunProgram(Threads& threads, Turn& turn) {
@@ -97,7 +150,9 @@ void StackPass::RunSteps(RowBlock& block, int64_t first) const {
   const auto slice = [&](const RowBuffer& buffer) {
     return buffer.rows().rows < first + count ? Rows() : buffer.rows().Slice(first, count);
   };
-  const RowsBeside beside{.ids = std::span(sets_[phase().set].ids).subspan(first, count),
+  const std::span<const int32_t> ids(sets_[phase().set].ids);
+  const RowsBeside beside{.ids = ids.empty() ? ids : ids.subspan(first, count),
+                          .inputs = slice(buffers.inputs),
                           .places = PlacesOf(phase().set, first, count),
                           .products = slice(buffers.products),
                           .source_products = slice(buffers.source_products),
@@ -112,7 +167,7 @@ RowBlock StackPass::Block(int set, Team& team, int thread, int buffers, int64_t 
 // Multiply-adds of the program at hand, a row.
 double StackPass::ProgramCost() const {
   const SetRows& rows = sets_[phase().set];
-  const double apart = static_cast<double>(rows.labelled) / static_cast<double>(rows.ids.size());
+  const double apart = static_cast<double>(rows.labelled) / static_cast<double>(rows.positions.size());
   const double moved = kRowWise * static_cast<double>(stack_.sets()[phase().set].width);
   return std::max(phase().multiply_adds + apart * phase().apart_multiply_adds, moved);
 }
@@ -189,10 +244,13 @@ void StackPass::BeginAttention(const Attend& attend, bool source) {
   for (int s = 0; s < std::ssize(shares_); ++s) {
     const int64_t at = part(s, attend.set).row;
     const int64_t from = attend.cross() ? part(s, attend.source).row : 0;
-    const AttentionRows at_hand = RowsOf(s, attend, source);
-    if (shares_[s].dropped || (source ? at_hand.source_count : at_hand.count) == 0) continue;
+    AttentionRows rows = RowsOf(s, attend, source);
+    if (shares_[s].dropped || (source ? rows.source_count : rows.count) == 0) continue;
+    if (stack_.sets()[attend.set].group > 0) {
+      BeginGroups(s, attend, products);
+      continue;
+    }
     AttentionRun& run = RunOf(s, attend);
-    AttentionRows rows = at_hand;
     if (!source && WantsWeights(shares_[s], attend)) AskForWeights(s, attend, run, rows);
     std::vector<Rows> own;
     for (size_t p = 0; p < products.size(); ++p) {
@@ -204,10 +262,24 @@ void StackPass::BeginAttention(const Attend& attend, bool source) {
   }
 }
 
-AttentionRun& StackPass::RunOf(int share, const Attend& attend) {
+// Of a share whose rows attend in groups.
+void StackPass::BeginGroups(int share, const Attend& attend, const std::vector<Rows>& products) {
+  const Part& of = part(share, attend.set);
+  const int64_t group = stack_.sets()[attend.set].group;
+  CHECK_EQ(of.count % group, 0);
+  for (int64_t g = 0; g < of.count / group; ++g) {
+    const int64_t row = of.row + g * group;
+    std::vector<Rows> own;
+    for (const Rows& product : products) own.push_back(product.Slice(row, group));
+    attention_.Add(share, RunOf(share, attend, g), RowsOf(attend, row, group), own);
+  }
+}
+
+AttentionRun& StackPass::RunOf(int share, const Attend& attend, size_t group) {
   if (stack_.sets()[attend.set].remembered) return shares_[share].sequence->run(attend.index);
-  if (!fresh_[share]) fresh_[share] = attend.attention().Start();
-  return *fresh_[share];
+  auto& runs = fresh_[share];
+  if (group == runs.size()) runs.push_back(attend.attention().Start());
+  return *runs.at(group);
 }
 
 // Whether the attention is among those whose weights the share asks for.
@@ -243,16 +315,23 @@ void StackPass::EndAttention() {
 
 AttentionRows StackPass::RowsOf(int share, const Attend& attend, bool source) const {
   const Part& of = part(share, attend.set);
-  const SetBuffers& buffers = workspace_->sets[attend.set];
-  AttentionRows rows;
+  AttentionRows rows = RowsOf(attend, of.row, source ? 0 : of.count);
   rows.first = of.first;
-  rows.count = source ? 0 : of.count;
-  rows.source_count = source ? part(share, attend.source).count : attend.cross() ? 0 : of.count;
-  rows.input = attend.sublayer->Input(x(attend.set).Rows(of.row, rows.count));
-  rows.layer = attend.sublayer.get();
-  rows.out = buffers.attended.rows().Slice(of.row, rows.count).Cols(0, attend.attention().out_width());
+  if (attend.cross()) rows.source_count = source ? part(share, attend.source).count : 0;
+  if (const auto& columns = stack_.sets()[attend.set].columns) rows.columns = columns(shares_[share].size);
   if (of.labelled && attend.attention().labels().kind != RowLabel::kNone)
     rows.labels = &sets_[attend.set].labels[of.row];
+  return rows;
+}
+
+// Rows of a set that read themselves.
+AttentionRows StackPass::RowsOf(const Attend& attend, int64_t row, int64_t count) const {
+  AttentionRows rows;
+  rows.count = rows.source_count = count;
+  rows.input = attend.sublayer->Input(x(attend.set).Rows(row, count));
+  rows.layer = attend.sublayer.get();
+  rows.out = workspace_->sets[attend.set].attended.rows().Slice(row, count).Cols(
+      0, attend.attention().out_width());
   return rows;
 }
 

@@ -25,11 +25,14 @@ inline constexpr double kRowWise = 64;
 // Not thread-safe. First all shares with their rows, then Begin(), then Advance().
 class StackPass {
  public:
-  // A sequence's part in the batch.
+  // A sequence's part in the batch; what it names must last as long as the pass.
   struct Share {
     TransformerSequence* sequence = nullptr;       // whose runs remember the rows of sets that are remembered
     std::vector<LayerWeights>* weights = nullptr;  // as Work's
     const WeightsChoice* choice = nullptr;
+    ShareSize size{};
+    std::span<const int32_t> ids{}, source{}, labels{};  // as Work's
+    std::span<const float> numbers{};
     bool dropped = false;
   };
   // Its rows in one set.
@@ -40,19 +43,18 @@ class StackPass {
     bool labelled = false;
   };
 
-  static constexpr int64_t kRowBytes = sizeof(int32_t) + sizeof(int64_t);  // of a row, beside the workspace
+  static int64_t RowBytes(const RowSet& set) {  // of a row, beside the workspace
+    return sizeof(int64_t) + (set.input == WorkInput::kNone ? 0 : sizeof(int32_t));
+  }
   static constexpr int64_t kLabelBytes = sizeof(int32_t);                  // of one where rows have labels
 
   StackPass(const Stack& stack, Precision precision, Workspaces& workspaces);
   ~StackPass();
-  void Reserve(int set, int64_t rows);  // that will be added
+  void Reserve(std::span<const ShareSize> sizes);  // of the shares that will be added
 
-  // A share that has no rows yet.
   void Add(const Share& share);
-  // The rows of the newest share in a set, at most once each. `labels`: one an id, or none.
-  void AddRows(int set, int64_t first, std::span<const int32_t> ids, std::span<const int32_t> labels = {});
-  // `answers` and `output_width`: what the head will need of the workspace.
-  void Begin(int64_t answers, int64_t output_width);
+  // What the head will need of the workspace.
+  void Begin(int64_t answers, int64_t output_width, int64_t hidden_width);
   // Goes on by one layer or, where that is long, the part of it that the turn has room for. False when the
   // last phase is done: x() is what the stack gives, before its norm.
   bool Advance(Threads& threads, Turn& turn);
@@ -68,7 +70,7 @@ class StackPass {
   const Part& part(int share, int set) const { return parts_[share * std::ssize(sets_) + set]; }
   // Of the set that the head reads.
   const Part& answered(int share) const { return part(share, stack_.answered()); }
-  int64_t rows(int set) const { return std::ssize(sets_[set].ids); }
+  int64_t rows(int set) const { return std::ssize(sets_[set].positions); }
   Matrix<float> x() const { return x(stack_.answered()); }
   Workspace& workspace() { return *workspace_; }
 
@@ -78,8 +80,8 @@ class StackPass {
 
   // The rows of one set.
   struct SetRows {
-    std::vector<int32_t> ids;
     std::vector<int64_t> positions;
+    std::vector<int32_t> ids;     // if the set's rows have any; 0 of those in front
     std::vector<int32_t> labels;  // once any has one; RowPlaces::kNoLabel of the others
     int64_t labelled = 0;         // rows that are apart by their label
   };
@@ -88,17 +90,22 @@ class StackPass {
   bool ForTeamBlocks(Threads& threads, Turn& turn, int set, double row_cost, int64_t most,
                      absl::FunctionRef<void(RowBlock& block, int64_t first)> f);
   bool IsAlone(int set, double row_cost) const;
-  const Phase& phase() const { return stack_.phases()[phase_]; }
+  const Phase& phase() const { return stack_.phase(phase_); }
+  void AddRows(int set, const Share& share);
+  bool RunMove(Threads& threads, Turn& turn);
+  void Move(int share, int64_t first, int64_t count) const;
   double ProgramCost() const;
   bool RunProgram(Threads& threads, Turn& turn);
   void RunSteps(RowBlock& block, int64_t first) const;
   bool RunPhase(Threads& threads, Turn& turn);
   void BeginAttention(const Attend& attend, bool source);
-  AttentionRun& RunOf(int share, const Attend& attend);
+  void BeginGroups(int share, const Attend& attend, const std::vector<Rows>& products);
+  AttentionRun& RunOf(int share, const Attend& attend, size_t group = 0);
   bool WantsWeights(const Share& share, const Attend& attend) const;
   void AskForWeights(int share, const Attend& attend, const AttentionRun& run, AttentionRows& rows) const;
   void EndAttention();
   AttentionRows RowsOf(int share, const Attend& attend, bool source) const;
+  AttentionRows RowsOf(const Attend& attend, int64_t row, int64_t count) const;
   RowPlaces PlacesOf(int set, int64_t first, int64_t count) const;
   RowBlock Block(int set, Team& team, int thread, int buffers, int64_t first, int64_t count) const;
   Matrix<float> x(int set) const { return workspace_->sets[set].x.rows().As<float>(); }
@@ -110,11 +117,12 @@ class StackPass {
   std::vector<Part> parts_;  // [share][set]
   std::vector<SetRows> sets_;
   std::unique_ptr<Workspace> workspace_;
-  size_t phase_ = 0;
+  int64_t phase_ = 0;
   bool alone_ = true;                                 // the last program was one thread's
   bool begun_ = false;                                // the attention at hand
   AttentionPass attention_;                           // at hand
-  std::vector<std::unique_ptr<AttentionRun>> fresh_;  // by share: what remembers nobody's rows
+  // By share, of each group of its rows: what remembers nobody's rows.
+  std::vector<std::vector<std::unique_ptr<AttentionRun>>> fresh_;
 };
 
 }  // namespace heed

@@ -8,6 +8,25 @@
 
 namespace heed {
 
+int64_t OutputHead::bytes() const {
+  int64_t sum = 0;
+  for (const PackedWeights& layer : layers) sum += layer.bytes();
+  return sum;
+}
+
+double OutputHead::multiply_adds() const {
+  double sum = 0;
+  for (const PackedWeights& layer : layers)
+    sum += static_cast<double>(layer.in()) * static_cast<double>(layer.out());
+  return sum;
+}
+
+int64_t OutputHead::hidden() const {
+  int64_t widest = 0;
+  for (size_t i = 1; i < layers.size(); ++i) widest = std::max(widest, layers[i].in());
+  return widest;
+}
+
 TransformerSequence::TransformerSequence(const Transformer& model) : model_(&model) {
   if (model.head().pooling != Pooling::kNone) pooled_.assign(model.stack().width(), 0.0);
   for (const Stack::Attend& attend : model.stack().attentions()) {
@@ -86,23 +105,32 @@ int64_t Transformer::StateBytes(int64_t tokens, int64_t source, int64_t labelled
   const int64_t counters = (reads_sources() ? 3 : 2) * kCounter;  // of tokens, pooled rows, the source's
   // What nobody remembers is gone before the first that a sequence remembers.
   return counters + pooled +
-         std::max(stack_.LargestStateBytes(tokens, source, labelled), stack_.StateBytes(tokens, source));
+         std::max(stack_.LargestStateBytes({tokens, source}, labelled), stack_.StateBytes({tokens, source}));
 }
 
 int64_t Transformer::WorkspaceBytes(const PassSize& size) const {
   const int64_t labelled = info_.max_global_tokens == 0 ? 0 : reads_sources() ? size.source_rows : size.rows;
-  const int64_t lists = (size.rows + size.source_rows) * StackPass::kRowBytes +
-                        labelled * StackPass::kLabelBytes + size.answers * TransformerPass::kAnswerBytes;
   WorkspaceSize room{.answers = std::min(TransformerPass::kAnswerRows, size.answers),
-                     .output_width = info_.output_width};
-  for (const RowSet& set : stack_.sets())
-    room.rows.push_back(set.input == WorkInput::kSource ? size.source_rows : size.rows);
+                     .output_width = info_.output_width,
+                     .hidden_width = head_.hidden()};
+  const int64_t works = size.works > 0 ? size.works : size.rows;
+  int64_t lists = labelled * StackPass::kLabelBytes + size.answers * TransformerPass::kAnswerBytes;
+  for (const RowSet& set : stack_.sets()) {
+    room.rows.push_back(set.count.most({size.rows, size.source_rows}, works));
+    lists += room.rows.back() * StackPass::RowBytes(set);
+  }
   return lists + Workspaces::Bytes(stack_, info_.precision, room, size.threads);
 }
 
 double Transformer::Cost(int64_t n, int64_t source, int64_t labelled) const {
-  const double head = head_.weights ? static_cast<double>(head_.weights->in()) * head_.weights->out() : 0;
-  return stack_.multiply_adds(n, source, labelled) + head * (head_.pooling == Pooling::kNone ? n : 1);
+  return stack_.multiply_adds({n, source}, labelled) +
+         head_.multiply_adds() * static_cast<double>(Answers(n, 0));
+}
+
+int64_t Transformer::Answers(int64_t n, int64_t columns) const {
+  if (info_.pooled) return 1;
+  const RowSet& set = stack_.sets()[stack_.answered()];
+  return set.count.exact({.rows = n, .columns = columns}) - set.front;
 }
 
 }  // namespace heed

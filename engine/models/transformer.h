@@ -14,11 +14,18 @@
 
 namespace heed {
 
-// What turns rows of the stack into answers.
+// What turns rows of the stack into answers: the stack's norm, then products one after another.
 struct OutputHead {
   Head kind = Head::kNone;
-  Pooling pooling = Pooling::kNone;      // kClassification and kEmbedding
-  std::optional<PackedWeights> weights;  // absent: the rows themselves are the answer
+  Pooling pooling = Pooling::kNone;  // kClassification and kEmbedding
+  bool norm_after_pooling = false;   // else the norm is each row's
+  std::vector<PackedWeights> layers;  // none: the rows themselves are the answer
+  Activation between = Activation::kNone;  // two of them
+  bool relu_first = false;                 // of what the first reads
+
+  int64_t bytes() const;
+  double multiply_adds() const;  // of an answer
+  int64_t hidden() const;        // widest that one layer gives to the next; 0: there is one at most
 };
 
 // What one sequence of a Transformer remembers: a run of each attention of the set that is remembered, and
@@ -61,6 +68,7 @@ class Transformer : public Model {
   int64_t StateBytes(int64_t tokens, int64_t source, int64_t labelled) const override;
   int64_t WorkspaceBytes(const PassSize& size) const override;
   double Cost(int64_t n, int64_t source, int64_t labelled) const override;
+  int64_t Answers(int64_t n, int64_t columns) const override;
 
   const Stack& stack() const { return stack_; }
   bool reads_sources() const { return info_.architecture == Architecture::kEncoderDecoder; }

@@ -7,58 +7,62 @@
 #include "engine/ops/rows.h"
 
 namespace heed {
-namespace {
-
-const std::vector<int32_t>& TokensOf(const Work& work, WorkInput input) {
-  return input == WorkInput::kSource ? work.source : work.tokens;
-}
-
-}  // namespace
 
 TransformerPass::TransformerPass(const Transformer& model, std::vector<Work>* batch)
     : model_(model), works_(*batch), rows_(model.stack(), model.info().precision, model.workspaces()) {
   Reserve();
   for (Work& work : works_) Add(work);
-  rows_.Begin(std::min<int64_t>(kAnswerRows, std::ssize(answers_)), model.info().output_width);
+  rows_.Begin(std::min<int64_t>(kAnswerRows, std::ssize(answers_)), model.info().output_width,
+              model.head().hidden());
+}
+
+ShareSize TransformerPass::SizeOf(const Work& work) const {
+  return {work.InputRows(model_.info().input), std::ssize(work.source), work.columns};
 }
 
 void TransformerPass::Reserve() {
   int64_t wanted = 0;
-  for (const Work& work : works_) wanted += std::ssize(work.wanted);
-  answers_.reserve(model_.head().pooling == Pooling::kNone ? wanted : std::min(wanted, std::ssize(works_)));
-  const std::vector<RowSet>& sets = model_.stack().sets();
-  for (int set = 0; set < std::ssize(sets); ++set) {
-    int64_t rows = 0;
-    for (const Work& work : works_) rows += std::ssize(TokensOf(work, sets[set].input));
-    rows_.Reserve(set, rows);
+  std::vector<ShareSize> sizes;
+  for (const Work& work : works_) {
+    wanted += std::ssize(work.wanted);
+    sizes.push_back(SizeOf(work));
   }
+  answers_.reserve(model_.head().pooling == Pooling::kNone ? wanted : std::min(wanted, std::ssize(works_)));
+  rows_.Reserve(sizes);
 }
 
 void TransformerPass::Add(Work& work) {
   const ModelInfo& info = model_.info();
   auto* sequence = static_cast<TransformerSequence*>(work.sequence);
-  const int64_t count = std::ssize(work.tokens), source = std::ssize(work.source);
-  CHECK_GT(count, 0);
+  const ShareSize size = SizeOf(work);
+  CHECK_GT(size.rows, 0);
+  CHECK_EQ(size.rows * info.input.ids, std::ssize(work.tokens));
+  CHECK_EQ(size.rows * info.input.numbers, std::ssize(work.numbers));
   CHECK(!work.more || info.decode == DecodeClass::kExact);
-  CHECK(info.max_tokens == 0 || sequence->next() + count <= info.max_tokens);
-  CHECK(info.max_source_tokens == 0 || source <= info.max_source_tokens);
+  CHECK(info.max_tokens == 0 || sequence->next() + size.rows <= info.max_tokens);
+  CHECK(info.max_source_tokens == 0 || size.source <= info.max_source_tokens);
   CHECK(work.labels.empty() || info.max_global_tokens > 0);
-  CHECK_EQ(source > 0, model_.reads_sources() && sequence->source_tokens() == 0);
+  CHECK_EQ(size.source > 0, model_.reads_sources() && sequence->source_tokens() == 0);
   const int index = static_cast<int>(rows_.shares().size());
-  rows_.Add({.sequence = sequence, .weights = work.weights, .choice = work.choice});
+  rows_.Add({.sequence = sequence,
+             .weights = work.weights,
+             .choice = work.choice,
+             .size = size,
+             .ids = work.tokens,
+             .source = work.source,
+             .labels = work.labels,
+             .numbers = work.numbers});
   if (work.weights != nullptr) work.weights->clear();
-  const std::vector<RowSet>& sets = model_.stack().sets();
-  for (int set = 0; set < std::ssize(sets); ++set) {
-    const RowSet& rows = sets[set];
-    rows_.AddRows(set, rows.remembered ? sequence->next() : 0, TokensOf(work, rows.input),
-                  rows.remembered ? std::span<const int32_t>() : std::span<const int32_t>(work.labels));
-  }
-  const int64_t row = rows_.answered(index).row;
+  const int64_t row = rows_.answered(index).row + AnsweredSet().front;
   if (model_.head().pooling == Pooling::kNone) {
     for (int32_t i : work.wanted) answers_.push_back({index, i, row + i});
   } else if (!work.wanted.empty() && !work.more) {
     answers_.push_back({index, 0, row});
   }
+}
+
+const RowSet& TransformerPass::AnsweredSet() const {
+  return model_.stack().sets()[model_.stack().answered()];
 }
 
 TransformerSequence& TransformerPass::SequenceOf(int work) const {
@@ -76,7 +80,8 @@ bool TransformerPass::Advance(Threads& threads) {
   }
   if (stage_ != Stage::kDone) return true;
   for (const Work& work : works_) {
-    static_cast<TransformerSequence&>(*work.sequence).Take(std::ssize(work.tokens), std::ssize(work.source));
+    const ShareSize size = SizeOf(work);
+    static_cast<TransformerSequence&>(*work.sequence).Take(size.rows, size.source);
   }
   return false;
 }
@@ -99,9 +104,11 @@ bool TransformerPass::RunStage(Threads& threads) {
 // A round is the next kGrid rows of each work: those of one come in order, by one thread.
 bool TransformerPass::Pool(Threads& threads) {
   const Matrix<float> x = rows_.x();
-  const Stack& stack = model_.stack();
+  const OutputHead& head = model_.head();
+  const Norm* norm = NormOfRows();
+  const int64_t skipped = head.pooling == Pooling::kFirst ? 0 : AnsweredSet().front;
   for (; turn_.room > 0; ++turn_.done) {
-    const int64_t begin = turn_.done * kGrid;
+    const int64_t begin = skipped + turn_.done * kGrid;
     int64_t rows = 0;
     for (int i = 0; i < std::ssize(works_); ++i)
       rows += std::clamp<int64_t>(rows_.answered(i).count - begin, 0, kGrid);
@@ -117,8 +124,8 @@ bool TransformerPass::Pool(Threads& threads) {
       Scratch& scratch = rows_.workspace().scratch[thread];
       float* row = scratch.Take<float>(x.cols);
       for (int64_t r = part.row + begin; r < part.row + end && !dropped; ++r) {
-        if (stack.norm()) stack.norm()->Apply(x.Rows(r, 1), {DType::kF32, row, 1, x.cols, x.cols});
-        SequenceOf(static_cast<int>(i)).Pool(model_.head().pooling, stack.norm() ? row : x.row(r));
+        if (norm != nullptr) norm->Apply(x.Rows(r, 1), {DType::kF32, row, 1, x.cols, x.cols});
+        SequenceOf(static_cast<int>(i)).Pool(head.pooling, norm != nullptr ? row : x.row(r));
       }
       scratch.Reset();
     });
@@ -126,12 +133,15 @@ bool TransformerPass::Pool(Threads& threads) {
   return false;
 }
 
-// Multiply-adds of an answer: the head's product, and what reads its numbers.
+// That of each row which is pooled, if there is one.
+const Norm* TransformerPass::NormOfRows() const {
+  const std::optional<Norm>& norm = model_.stack().norm();
+  return norm && !model_.head().norm_after_pooling ? &*norm : nullptr;
+}
+
+// Multiply-adds of an answer: the head's products, and what reads its numbers.
 double TransformerPass::AnswerCost() const {
-  const auto& weights = model_.head().weights;
-  const double product =
-      weights ? static_cast<double>(weights->in()) * static_cast<double>(weights->out()) : 0;
-  return product + kRowWise * static_cast<double>(model_.info().output_width);
+  return model_.head().multiply_adds() + kRowWise * static_cast<double>(model_.info().output_width);
 }
 
 // The end of the answers that there is room for, in whole blocks, and what they cost.
@@ -170,27 +180,49 @@ void TransformerPass::AnswerBlock(RowBlock& block, int64_t first) {
   const OutputHead& head = model_.head();
   const Matrix<float> x = rows_.x();
   const std::optional<Norm>& norm = model_.stack().norm();
-  Rows input = !head.weights                                  ? rows_.workspace().outputs.First(block.rows())
-               : head.weights->precision() == Precision::kF32 ? block.buffers.result.First(block.rows())
-                                                              : block.buffers.input.First(block.rows());
+  const bool pooled = head.pooling != Pooling::kNone;
+  Rows input = head.layers.empty()                               ? rows_.workspace().outputs.First(block.rows())
+               : head.layers[0].precision() == Precision::kF32 ? block.buffers.result.First(block.rows())
+                                                                 : block.buffers.input.First(block.rows());
+  if (!head.layers.empty()) input = input.Cols(0, x.cols);
   ForRows(block, [&](int64_t begin, int64_t count) {
     for (int64_t r = begin; r < begin + count; ++r) {
       const Answer& answer = answers_[first + r];
       Matrix<const float> row = x.Rows(answer.row, 1);
-      if (head.pooling != Pooling::kNone) {
+      if (pooled) {
         SequenceOf(answer.work).Pooled(head.pooling, block.x.row(r));
         row = block.x.Rows(r, 1);
       }
-      if (norm && head.pooling == Pooling::kNone)
+      if (norm && (!pooled || head.norm_after_pooling))
         norm->Apply(row, input.Slice(r, 1));
       else
         Convert({DType::kF32, const_cast<float*>(row.data), 1, row.cols, row.stride}, input.Slice(r, 1));
     }
   });
-  Rows outputs = rows_.workspace().outputs.First(block.rows());
-  if (head.weights) Linear(block, input, *head.weights, {.out = outputs});
+  const Rows outputs = rows_.workspace().outputs.First(block.rows());
+  RunLayers(block, input, outputs);
   ReadBlock(block.team, outputs, first, block.rows());
   block.team.Barrier();
+}
+
+void TransformerPass::RunLayers(RowBlock& block, Rows input, const Rows& outputs) const {
+  const OutputHead& head = model_.head();
+  if (head.relu_first) {
+    ForRows(block, [&](int64_t begin, int64_t count) {
+      const Matrix<float> rows = input.Slice(begin, count).As<float>();
+      for (int64_t r = 0; r < count; ++r) {
+        for (int64_t c = 0; c < rows.cols; ++c) rows.row(r)[c] = std::max(rows.row(r)[c], 0.0f);
+      }
+    });
+  }
+  for (size_t i = 0; i < head.layers.size(); ++i) {
+    const bool last = i + 1 == head.layers.size();
+    const PackedWeights& weights = head.layers[i];
+    const Rows out =
+        last ? outputs : rows_.workspace().hidden[i % 2].First(block.rows()).Cols(0, weights.out());
+    Linear(block, input, weights, {.out = out, .activation = last ? Activation::kNone : head.between});
+    input = out;
+  }
 }
 
 // A work's rows are read by one member only, in order.

@@ -32,6 +32,9 @@ class TransformerPass : public Pass {
   // What a pass consists of, in this order.
   enum class Stage { kRows, kPool, kAnswers, kDone };
 
+  ShareSize SizeOf(const Work& work) const;
+  const RowSet& AnsweredSet() const;
+  const Norm* NormOfRows() const;
   void Reserve();
   void Add(Work& work);
   bool RunStage(Threads& threads);
@@ -40,6 +43,7 @@ class TransformerPass : public Pass {
   double AnswerCost() const;
   int64_t TakeAnswers(double* cost);
   void AnswerBlock(RowBlock& block, int64_t first);
+  void RunLayers(RowBlock& block, Rows input, const Rows& outputs) const;
   void ReadBlock(const Team& team, const Rows& outputs, int64_t first, int64_t count) const;
   TransformerSequence& SequenceOf(int work) const;
 

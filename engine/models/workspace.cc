@@ -21,7 +21,7 @@ int64_t SourceRows(int64_t rows) { return std::max<int64_t>(rows, 1); }
 }  // namespace
 
 int64_t Workspace::bytes() const {
-  int64_t sum = answers.bytes() + outputs.bytes();
+  int64_t sum = answers.bytes() + outputs.bytes() + hidden[0].bytes() + hidden[1].bytes();
   for (const SetBuffers& set : sets) sum += set.bytes();
   for (const auto& block : blocks) sum += block->bytes();
   for (const Scratch& s : scratch) sum += static_cast<int64_t>(s.bytes());
@@ -36,12 +36,14 @@ int64_t Workspaces::Bytes(const Stack& stack, Precision precision, const Workspa
     const int64_t rows = size.rows[s];
     sum += RowBuffer::Bytes(rows, set.width, DType::kF32) + RowBuffer::Bytes(rows, set.products_width, type) +
            RowBuffer::Bytes(rows, set.attended_width, type);
+    if (set.inputs_width > 0) sum += RowBuffer::Bytes(rows, set.inputs_width, DType::kF32);
     if (set.source_products_width > 0)
       sum += RowBuffer::Bytes(SourceRows(rows), set.source_products_width, type);
   }
   if (size.answers > 0) {
     sum += RowBuffer::Bytes(size.answers, stack.width(), DType::kF32) +
            RowBuffer::Bytes(size.answers, size.output_width, DType::kF32);
+    if (size.hidden_width > 0) sum += 2 * RowBuffer::Bytes(size.answers, size.hidden_width, DType::kF32);
   }
   const int64_t first = FirstRows(stack, *std::ranges::max_element(size.rows));
   return sum + BlockBuffers::Bytes(stack.WidthsOf(first), precision) +
@@ -67,6 +69,7 @@ std::unique_ptr<Workspace> Workspaces::Take(const Stack& stack, Precision precis
     const int64_t rows = size.rows[s];
     SetBuffers& buffers = workspace->sets[s];
     Grow(buffers.x, rows, set.width, DType::kF32);
+    if (set.inputs_width > 0) Grow(buffers.inputs, rows, set.inputs_width, DType::kF32);
     Grow(buffers.products, rows, set.products_width, type);
     Grow(buffers.attended, rows, set.attended_width, type);
     if (set.source_products_width > 0)
@@ -75,6 +78,9 @@ std::unique_ptr<Workspace> Workspaces::Take(const Stack& stack, Precision precis
   if (size.answers > 0) {
     Grow(workspace->answers, size.answers, stack.width(), DType::kF32);
     Grow(workspace->outputs, size.answers, size.output_width, DType::kF32);
+    for (RowBuffer& hidden : workspace->hidden) {
+      if (size.hidden_width > 0) Grow(hidden, size.answers, size.hidden_width, DType::kF32);
+    }
   }
   return workspace;
 }

@@ -14,11 +14,14 @@ namespace heed {
 // The rows of one set of a stack, of all sequences one after another.
 struct SetBuffers {
   RowBuffer x;                // [rows, width] f32: the residual stream
+  RowBuffer inputs;           // [rows, inputs width] f32: numbers that rows begin with
   RowBuffer products;         // [rows, products width] activation type: what attention reads
   RowBuffer source_products;  // [rows, ...] activation type: what attentions of other sets read
   RowBuffer attended;         // [rows, attended width] activation type: what attention writes
 
-  int64_t bytes() const { return x.bytes() + products.bytes() + source_products.bytes() + attended.bytes(); }
+  int64_t bytes() const {
+    return x.bytes() + inputs.bytes() + products.bytes() + source_products.bytes() + attended.bytes();
+  }
 };
 
 // One pass's buffers.
@@ -26,6 +29,7 @@ struct Workspace {
   std::vector<SetBuffers> sets;
   RowBuffer answers;  // [answer rows, width] f32: rows that the head reads
   RowBuffer outputs;  // [answer rows, output width] f32
+  RowBuffer hidden[2];  // [answer rows, hidden width] f32: what the head's layers hand on
   // One a thread; a team uses its first's, which is as large as any step's feed-forward wants it.
   std::vector<std::unique_ptr<BlockBuffers>> blocks;
   std::vector<Scratch> scratch;  // one a thread
@@ -38,6 +42,7 @@ struct WorkspaceSize {
   std::vector<int64_t> rows;  // of each set
   int64_t answers = 0;        // rows that the head reads at a time
   int64_t output_width = 0;
+  int64_t hidden_width = 0;  // between the head's layers; 0: there is nothing
 };
 
 // Makes workspaces large enough, and keeps those that come back. Thread-safe.

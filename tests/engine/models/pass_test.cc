@@ -127,9 +127,9 @@ TEST(StackPass, FewRowsAreSharedOutAmongTeamsWithWorkForAllThreads) {
       if (rows >= 64 * std::max(count, 2)) continue;
       ++held;
       StackPass pass(transformer.stack(), Precision::kF32, transformer.workspaces());
-      pass.Add({});
-      pass.AddRows(0, 0, std::vector<int32_t>(rows, 3));
-      pass.Begin(0, 0);
+      const std::vector<int32_t> ids(rows, 3);
+      pass.Add({.size = {.rows = rows}, .ids = ids});
+      pass.Begin(0, 0, 0);
       std::mutex mutex;
       std::map<int64_t, int64_t> blocks;  // their ends by where they begin
       std::set<const Scratch*> workers;

@@ -1,0 +1,67 @@
+// Layers of a configuration, added to a stack: what all architectures are made of.
+#ifndef HEED_ENGINE_MODELS_LAYERS_H_
+#define HEED_ENGINE_MODELS_LAYERS_H_
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "engine/models/config.h"
+#include "engine/models/stack.h"
+#include "engine/weights/weights.h"
+
+namespace heed {
+
+// Of which sizes layers are, and how they stand in the model.
+struct LayerPlan {
+  explicit LayerPlan(const ModelConfig& config);  // the configuration's sizes
+
+  int64_t width = 0;
+  int num_heads = 0;
+  int64_t intermediate_size = 0;
+  HiddenAct act;
+  NormOptions norm;
+  std::vector<int64_t> grid;
+  bool reversible = false;
+  bool causal = false;
+  int source = Stack::kItself;  // the set that cross-attention reads
+  int64_t source_width = 0;     // of its rows; 0: width
+  std::string key = "layers";   // of the layers in config.json, for errors
+  Precision precision = Precision::kF32;
+};
+
+// How the layers' sublayers stand in the residual stream.
+ResidualOptions ResidualOf(const LayerPlan& plan, bool attention);
+
+// An attention with its options, which stand under `where` in config.json. Tensors: scope/{q, ..., o}, and
+// norm/{weight, bias}.
+absl::StatusOr<AttentionSublayer> LoadAttention(const LayerPlan& plan, const Json& options, bool cross,
+                                                std::string where, const WeightScope& scope,
+                                                const WeightScope& norm);
+
+// Appends a layer's feed-forward, if it has one. Tensors: scope, and norm/{weight, bias}.
+absl::Status AddFeedForward(const LayerPlan& plan, std::string where, const Json& options,
+                            const WeightScope& scope, const WeightScope& norm, int set, Stack& stack);
+
+// Appends the i-th of the plan's layers, which is number `number` of the model's: its attention, which reads
+// the source where `shortens` says so, its cross-attention if it has one, its feed-forward. Tensors:
+// scope/{norm1, attention, norm_cross, cross_attention, norm2, ffn}.
+absl::Status AddLayer(const LayerPlan& plan, const LayerConfig& layer, int i, int number,
+                      const WeightScope& scope, int set, Stack& stack, bool shortens = false);
+// All of them; scope/layers.I. `number`: of the first, and what comes after the last.
+absl::Status AddLayers(const LayerPlan& plan, const std::vector<LayerConfig>& layers, int* number,
+                       const WeightScope& scope, int set, Stack& stack);
+
+// scope/norm, where the configuration's norms come first and one is due at the end; else none.
+absl::StatusOr<std::optional<Norm>> LoadLastNorm(const ModelConfig& config, int64_t width,
+                                                 const WeightScope& scope);
+
+// Appends the embedding of tokens. The tables are the stack's.
+absl::StatusOr<Embedding> AddEmbedding(const ModelConfig& config, int64_t width, const WeightScope& scope,
+                                       int set, Stack& stack);
+
+}  // namespace heed
+
+#endif  // HEED_ENGINE_MODELS_LAYERS_H_

@@ -1,0 +1,79 @@
+// "encoder", "decoder" and "encoder-decoder" (Vaswani et al. 2017): layers one after another over the rows of
+// the input.
+//   layers, decoder_layers  [{"attention", "cross_attention", "ffn"}, ...]
+//   reversible (false)      two streams (Gomez et al. 2017), with norm "pre": they begin alike, and the head
+//                           reads both side by side
+// Tensors: embed.*, layers.I.*, norm.*; of an encoder-decoder under encoder. and decoder.
+#include <optional>
+#include <utility>
+
+#include "engine/base/status.h"
+#include "engine/models/layers.h"
+#include "engine/models/stack_recipe.h"
+
+namespace heed {
+namespace {
+
+class PlainStack : public StackRecipe {
+ public:
+  absl::StatusOr<LoadedStack> Load(const ModelConfig& config, const WeightScope& scope,
+                                   Precision precision) const override {
+    LoadedStack loaded;
+    LayerPlan plan(config);
+    plan.precision = precision;
+    plan.causal = config.architecture == Architecture::kDecoder;
+    if (config.architecture != Architecture::kEncoderDecoder) {
+      ASSIGN_OR_RETURN(std::optional<Norm> norm,
+                       AddRows(config, plan, config.layers, WorkInput::kTokens, scope, loaded));
+      if (norm) loaded.stack.SetNorm(*std::move(norm));
+      return loaded;
+    }
+    ASSIGN_OR_RETURN(std::optional<Norm> source_norm,
+                     AddRows(config, plan, config.layers, WorkInput::kSource, scope / "encoder", loaded));
+    if (source_norm) loaded.stack.Add(0, std::make_unique<NormStep>(*std::move(source_norm)));
+    plan.key = "decoder_layers";
+    plan.causal = true;
+    plan.source = 0;
+    ASSIGN_OR_RETURN(
+        std::optional<Norm> norm,
+        AddRows(config, plan, config.decoder_layers, WorkInput::kTokens, scope / "decoder", loaded));
+    if (norm) loaded.stack.SetNorm(*std::move(norm));
+    return loaded;
+  }
+
+ private:
+  // Appends a set, its embedding and its layers; gives the norm after them, if theirs come first.
+  static absl::StatusOr<std::optional<Norm>> AddRows(const ModelConfig& config, const LayerPlan& plan,
+                                                     const std::vector<LayerConfig>& layers, WorkInput input,
+                                                     const WeightScope& scope, LoadedStack& loaded) {
+    const int64_t width = config.reversible ? 2 * config.width : config.width;
+    const int set = loaded.stack.AddSet(
+        {.count = input == WorkInput::kSource ? RowCount::OfSource() : RowCount::OfInput(),
+         .input = input,
+         .width = width,
+         .remembered = plan.causal});
+    ASSIGN_OR_RETURN(const Embedding embedding,
+                     AddEmbedding(config, config.width, scope, set, loaded.stack));
+    loaded.tied = config.reversible ? Tensor() : embedding.tokens();
+    loaded.embedding_bytes += embedding.bytes();
+    RETURN_IF_ERROR(AddLayers(plan, layers, &loaded.layers, scope, set, loaded.stack));
+    return LoadLastNorm(config, width, scope);
+  }
+};
+
+}  // namespace
+
+std::shared_ptr<const StackRecipe> ReadPlainStack(JsonFields& fields, ModelConfig& config) {
+  config.RequireTokens(fields);
+  config.layers = ReadLayers(fields, "layers", /*cross=*/false);
+  if (config.architecture == Architecture::kEncoderDecoder)
+    config.decoder_layers = ReadLayers(fields, "decoder_layers", /*cross=*/true);
+  config.reversible = fields.Bool("reversible", false);
+  if (config.reversible && (config.norm.placement != NormPlacement::kPre ||
+                            config.architecture == Architecture::kEncoderDecoder)) {
+    fields.Fail("reversible: an encoder or a decoder, with norm \"pre\"");
+  }
+  return std::make_shared<PlainStack>();
+}
+
+}  // namespace heed

@@ -1,0 +1,17 @@
+#include "engine/models/row_move.h"
+
+#include <algorithm>
+
+namespace heed {
+
+void TakeNumbers::Run(const MovedFrom& from, int64_t first, Matrix<float> to) const {
+  for (int64_t r = 0; r < to.rows; ++r) {
+    const int64_t row = first + r - front_;
+    if (row < 0)
+      std::fill_n(to.row(r), to.cols, 0.0f);
+    else
+      std::copy_n(&from.numbers[row * to.cols], to.cols, to.row(r));
+  }
+}
+
+}  // namespace heed

@@ -1,0 +1,41 @@
+// What makes the rows of a set of those of another, or of what a request brings, where that is not row by row:
+// rows are pooled, repeated, merged, joined. Nothing is computed in it but sums: products are RowSteps' affair.
+#ifndef HEED_ENGINE_MODELS_ROW_MOVE_H_
+#define HEED_ENGINE_MODELS_ROW_MOVE_H_
+
+#include <cstdint>
+#include <span>
+
+#include "engine/tensor/tensor.h"
+
+namespace heed {
+
+// What is one sequence's.
+struct MovedFrom {
+  std::span<const int32_t> ids;    // of its input, all rows of it
+  std::span<const float> numbers;  // the same
+  Matrix<const float> rows;        // of the set that is read: its residual stream
+  int64_t columns = 0;             // of these where they are an image's
+};
+
+// Const and thread-safe.
+class RowMove {
+ public:
+  virtual ~RowMove() = default;
+  // Writes (or adds to) rows first, first + 1, ... of the sequence in the set.
+  virtual void Run(const MovedFrom& from, int64_t first, Matrix<float> to) const = 0;
+};
+
+// The numbers of the input's rows, into the set's; its first `front` rows have none.
+class TakeNumbers : public RowMove {
+ public:
+  explicit TakeNumbers(int64_t front = 0) : front_(front) {}
+  void Run(const MovedFrom& from, int64_t first, Matrix<float> to) const override;
+
+ private:
+  int64_t front_;
+};
+
+}  // namespace heed
+
+#endif  // HEED_ENGINE_MODELS_ROW_MOVE_H_
