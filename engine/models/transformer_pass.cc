@@ -205,7 +205,7 @@ void TransformerPass::AnswerBlock(RowBlock& block, int64_t first) {
   block.team.Barrier();
 }
 
-void TransformerPass::RunLayers(RowBlock& block, Rows input, const Rows& outputs) const {
+void TransformerPass::RunLayers(RowBlock& block, Rows input, const Rows& outputs) {
   const OutputHead& head = model_.head();
   if (head.relu_first) {
     ForRows(block, [&](int64_t begin, int64_t count) {
