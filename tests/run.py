@@ -26,11 +26,11 @@ AGREED = ("native/axial-causal-decoder", "native/axial-encoder", "native/bigbird
           "native/bigbird-no-random-encoder", "native/blockwise-*", "native/compressive-*", "native/image-local-1d-*",
           "native/image-local-2d-*", "native/large-bigbird-encoder", "native/large-full-*", "native/large-linear-*",
           "native/large-memory-compressed-*", "native/large-performer-*", "native/large-plain-*",
-          "native/large-relative-memory-*", "native/large-sliding-window-*", "native/large-softmax-*",
+          "native/large-relative-memory-*", "native/large-reversible-*", "native/large-sliding-window-*", "native/large-softmax-*",
           "native/large-sparse-strided-*", "native/large-synthesizer-*", "native/learned-hybrid-*", "native/linear-*",
           "native/linformer-*", "native/lsh-*", "native/memory-compressed-*", "native/moe-*", "native/nystrom-*",
           "native/performer-*", "native/persistent-*", "native/pkm-*", "native/plain-*", "native/relative-memory-*",
-          "native/routing-*", "native/seq2seq-*", "native/sinkhorn-*", "native/sliding-window-*", "native/softmax-*",
+          "native/reversible-*", "native/routing-*", "native/seq2seq-*", "native/sinkhorn-*", "native/sliding-window-*", "native/softmax-*",
           "native/sparse-fixed-*", "native/sparse-strided-*", "native/synthesizer-*", "native/weights-*",
           "sampling", "tokenizers/word-level")
 

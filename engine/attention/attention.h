@@ -56,10 +56,10 @@ std::string_view Name(DecodeClass decode);  // "exact", "approximate", "none"
 
 // What a variant may know of the model it stands in.
 struct AttentionSetting {
-  int64_t width = 0;    // hidden_size
-  int num_heads = 0;    // num_attention_heads, or the layer's own num_heads
-  bool causal = false;  // in a decoder
-  bool cross = false;   // keys and values are of other rows: another sequence's, or another set's
+  int64_t width = 0;         // hidden_size
+  int num_heads = 0;         // num_attention_heads, or the layer's own num_heads
+  bool causal = false;       // in a decoder
+  bool cross = false;        // keys and values are of other rows: another sequence's, or another set's
   int64_t source_width = 0;  // of these rows; 0: width
   Precision precision = Precision::kF32;
   std::string where;            // begins error messages: "config.json: layers[3].attention"
@@ -121,7 +121,7 @@ struct AttentionRows {
   // [count, hidden_size]: the layer's input before its norm. Nothing is copied: it is the residual stream.
   Matrix<const float> input;
   const LayerInput* layer = nullptr;  // what is made of such rows
-  Rows out;  // [count, Attention::out_width()], activation type: before the output projection
+  Rows out;             // [count, Attention::out_width()], activation type: before the output projection
   int64_t columns = 0;  // rows beside each other where they are an image that is as large as it likes; else 0
   const int32_t* labels = nullptr;  // [count], of the kind that Attention::labels() reads; or none are given
   // Where the weights of the rows' softmax go, if somebody asks for them: [Attention::weighing_heads(),

@@ -7,15 +7,13 @@ absl::StatusOr<Embedding> Embedding::Load(const WeightScope& scope, const Embedd
   Embedding embedding;
   embedding.options_ = options;
   ASSIGN_OR_RETURN(embedding.tokens_, scope.Get("embed.tokens.weight", {options.vocab_size, options.width}));
-  ASSIGN_OR_RETURN(
-      embedding.positions_,
-      PositionTable::Load(scope / "embed.positions", {options.positions, options.width, options.max_positions}));
+  ASSIGN_OR_RETURN(embedding.positions_,
+                   PositionTable::Load(scope / "embed.positions",
+                                       {options.positions, options.width, options.max_positions}));
   return embedding;
 }
 
-int64_t Embedding::bytes() const {
-  return tokens_.size() * SizeOf(tokens_.dtype) + positions_.bytes();
-}
+int64_t Embedding::bytes() const { return tokens_.size() * SizeOf(tokens_.dtype) + positions_.bytes(); }
 
 void Embedding::Apply(std::span<const int32_t> ids, std::span<const int64_t> positions,
                       Matrix<float> x) const {

@@ -66,8 +66,8 @@ class AttentionSublayer : public LayerInput {
   // Before the attention: norm, then all products of the input side by side into `products` [rows,
   // products_width].
   void Open(RowBlock& block, const RowPlaces& places, const Rows& products) const;
-  // Cross-attention, for rows of the source, which are read as they are, or after the norm that is theirs: all
-  // products of the source side by side into `products` [source rows, source_products_width].
+  // Cross-attention, for rows of the source, which are read as they are, or after the norm that is theirs:
+  // all products of the source side by side into `products` [source rows, source_products_width].
   void OpenSource(RowBlock& source, const Rows& products) const;
   // After it: o(attended) into the residual stream. attended [rows, attention().out_width()].
   void Close(RowBlock& block, const Rows& attended) const;

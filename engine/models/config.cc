@@ -28,9 +28,9 @@ const StackRecipeEntry& ReadArchitecture(JsonFields& fields, ModelConfig& config
   for (const StackRecipeEntry& entry : StackRecipes()) names.push_back(entry.name);
   const std::string name = fields.Choice("architecture", names);
   if (!fields.Has("architecture")) fields.Fail("architecture is missing");
-  config.architecture = name == "encoder-decoder"     ? Architecture::kEncoderDecoder
+  config.architecture = name == "encoder-decoder"   ? Architecture::kEncoderDecoder
                         : name.ends_with("decoder") ? Architecture::kDecoder
-                                                      : Architecture::kEncoder;
+                                                    : Architecture::kEncoder;
   return *std::ranges::find(StackRecipes(), name, &StackRecipeEntry::name);
 }
 

@@ -31,8 +31,8 @@ struct ModelConfig {
   Architecture architecture = Architecture::kEncoder;
   std::shared_ptr<const StackRecipe> recipe;  // of the architecture by its name, with its own keys
   int64_t vocab_size = 0;                     // 0: the input is no tokens
-  int64_t width = 0;              // hidden_size
-  int num_heads = 0;              // num_attention_heads
+  int64_t width = 0;                          // hidden_size
+  int num_heads = 0;                          // num_attention_heads
   std::vector<int64_t> grid;      // of positions: shape, or height and width; empty if there is none
   int64_t intermediate_size = 0;  // 0: not given, as some feed-forwards need none
   HiddenAct act;

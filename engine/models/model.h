@@ -67,7 +67,7 @@ struct Work {
   std::vector<int32_t> tokens;
   std::vector<float> numbers;   // their ModelInfo::input.numbers, row after row
   int64_t columns = 0;          // images: how many rows (patches) lie beside each other
-  std::vector<int32_t> source;   // encoder-decoders: all of it with the first tokens, and empty ever after
+  std::vector<int32_t> source;  // encoder-decoders: all of it with the first tokens, and empty ever after
   // Encoders that read labels (ModelInfo::max_global_tokens), with or without a decoder: of each row that the
   // encoder reads. Empty: none are given, and what the file says of rows holds.
   std::vector<int32_t> labels;
@@ -118,7 +118,7 @@ struct ModelInfo {
   InputRow input;
   ImageInput image;
   std::vector<int64_t> id_limits;  // tables: of each of a row's ids, the number of values; else vocab_size
-  std::string attention;  // the types of its layers joined by '+': "full", "full+softmax"
+  std::string attention;           // the types of its layers joined by '+': "full", "full+softmax"
   int64_t width = 0;
   int layers = 0;  // of encoder and decoder together
   int64_t vocab_size = 0;
@@ -177,9 +177,7 @@ class Model {
   virtual double Cost(int64_t n, int64_t source = 0, int64_t labelled = kNoLabels) const = 0;
   // Answers that the head has for an input of n rows, `columns` of them beside each other if it is an image:
   // what Work::wanted may name.
-  virtual int64_t Answers(int64_t n, int64_t /*columns*/) const {
-    return info_.pooled ? 1 : n;
-  }
+  virtual int64_t Answers(int64_t n, int64_t /*columns*/) const { return info_.pooled ? 1 : n; }
 
   const ModelInfo& info() const { return info_; }
 

@@ -34,9 +34,8 @@ class PlainStack : public StackRecipe {
     plan.key = "decoder_layers";
     plan.causal = true;
     plan.source = 0;
-    ASSIGN_OR_RETURN(
-        std::optional<Norm> norm,
-        AddRows(config, plan, config.decoder_layers, WorkInput::kTokens, scope / "decoder", loaded));
+    ASSIGN_OR_RETURN(std::optional<Norm> norm, AddRows(config, plan, config.decoder_layers,
+                                                       WorkInput::kTokens, scope / "decoder", loaded));
     if (norm) loaded.stack.SetNorm(*std::move(norm));
     return loaded;
   }
@@ -52,8 +51,7 @@ class PlainStack : public StackRecipe {
          .input = input,
          .width = width,
          .remembered = plan.causal});
-    ASSIGN_OR_RETURN(const Embedding embedding,
-                     AddEmbedding(config, config.width, scope, set, loaded.stack));
+    ASSIGN_OR_RETURN(const Embedding embedding, AddEmbedding(config, config.width, scope, set, loaded.stack));
     loaded.tied = config.reversible ? Tensor() : embedding.tokens();
     loaded.embedding_bytes += embedding.bytes();
     RETURN_IF_ERROR(AddLayers(plan, layers, &loaded.layers, scope, set, loaded.stack));

@@ -1,5 +1,6 @@
-// What makes the rows of a set of those of another, or of what a request brings, where that is not row by row:
-// rows are pooled, repeated, merged, joined. Nothing is computed in it but sums: products are RowSteps' affair.
+// What makes the rows of a set of those of another, or of what a request brings, where that is not row by
+// row: rows are pooled, repeated, merged, joined. Nothing is computed in it but sums: products are RowSteps'
+// affair.
 #ifndef HEED_ENGINE_MODELS_ROW_MOVE_H_
 #define HEED_ENGINE_MODELS_ROW_MOVE_H_
 

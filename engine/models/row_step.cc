@@ -59,7 +59,8 @@ void ProjectStep::Run(RowBlock& block, const RowsBeside& beside) const {
       norm_ ? norm_->Apply(from.As<const float>(), to) : Convert(from, to);
     });
   }
-  Linear(block, read, weights_, {.out = {DType::kF32, block.x.data, block.x.rows, block.x.cols, block.x.stride}});
+  Linear(block, read, weights_,
+         {.out = {DType::kF32, block.x.data, block.x.rows, block.x.cols, block.x.stride}});
 }
 
 double ProjectStep::multiply_adds() const {
@@ -70,8 +71,7 @@ void TableStep::Run(RowBlock& block, const RowsBeside& beside) const {
   ForRows(block, [&](int64_t first, int64_t count) {
     for (int64_t r = first; r < first + count; ++r) {
       const int64_t position = beside.places.positions[r];
-      if (position < table_.shape[0])
-        ToFloats(table_, position * block.x.cols, block.x.cols, block.x.row(r));
+      if (position < table_.shape[0]) ToFloats(table_, position * block.x.cols, block.x.cols, block.x.row(r));
     }
   });
 }

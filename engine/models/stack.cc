@@ -23,7 +23,8 @@ RowCount RowCount::Fixed(int64_t rows) {
 }
 
 int Stack::AddSet(RowSet set) {
-  scratch_bytes_ = std::max(scratch_bytes_, Scratch::Piece(set.width * SizeOf(DType::kF32)));  // of a pooled row
+  scratch_bytes_ =
+      std::max(scratch_bytes_, Scratch::Piece(set.width * SizeOf(DType::kF32)));  // of a pooled row
   sets_.push_back(std::move(set));
   answered_ = static_cast<int>(sets_.size()) - 1;
   return answered_;
@@ -35,8 +36,8 @@ Stack::Phase& Stack::NewPhase(Phase phase) {
 }
 
 void Stack::Add(int set, std::unique_ptr<RowStep> step) {
-  const bool goes_on =
-      !marked_ && !phases_.empty() && phases_.back().kind == Phase::Kind::kProgram && phases_.back().set == set;
+  const bool goes_on = !marked_ && !phases_.empty() && phases_.back().kind == Phase::Kind::kProgram &&
+                       phases_.back().set == set;
   marked_ = false;
   Phase& program = goes_on ? phases_.back() : NewPhase({.kind = Phase::Kind::kProgram, .set = set});
   program.multiply_adds += step->multiply_adds();

@@ -7,7 +7,8 @@
 //   close the last attention, its feed-forward
 // An encoder-decoder is one stack of two sets: the source's rows, then the target's, some of whose attentions
 // read the source's. Where the number or the width of rows changes, what comes is another set, whose rows a
-// move makes of those of the set before or of what the request brings. Const and thread-safe once it is built.
+// move makes of those of the set before or of what the request brings. Const and thread-safe once it is
+// built.
 #ifndef HEED_ENGINE_MODELS_STACK_H_
 #define HEED_ENGINE_MODELS_STACK_H_
 

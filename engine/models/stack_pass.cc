@@ -116,7 +116,8 @@ bool StackPass::RunMove(Threads& threads, Turn& turn) {
     return true;
   }
   return RunSome(
-      threads, turn, std::ssize(tasks), [&](int64_t i) { return static_cast<double>(tasks[i].count) * row_cost; },
+      threads, turn, std::ssize(tasks),
+      [&](int64_t i) { return static_cast<double>(tasks[i].count) * row_cost; },
       [&](int64_t i, int) { run(tasks[i]); });
 }
 
@@ -330,8 +331,8 @@ AttentionRows StackPass::RowsOf(const Attend& attend, int64_t row, int64_t count
   rows.count = rows.source_count = count;
   rows.input = attend.sublayer->Input(x(attend.set).Rows(row, count));
   rows.layer = attend.sublayer.get();
-  rows.out = workspace_->sets[attend.set].attended.rows().Slice(row, count).Cols(
-      0, attend.attention().out_width());
+  rows.out =
+      workspace_->sets[attend.set].attended.rows().Slice(row, count).Cols(0, attend.attention().out_width());
   return rows;
 }
 

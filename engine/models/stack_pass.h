@@ -46,7 +46,7 @@ class StackPass {
   static int64_t RowBytes(const RowSet& set) {  // of a row, beside the workspace
     return sizeof(int64_t) + (set.input == WorkInput::kNone ? 0 : sizeof(int32_t));
   }
-  static constexpr int64_t kLabelBytes = sizeof(int32_t);                  // of one where rows have labels
+  static constexpr int64_t kLabelBytes = sizeof(int32_t);  // of one where rows have labels
 
   StackPass(const Stack& stack, Precision precision, Workspaces& workspaces);
   ~StackPass();
@@ -118,9 +118,9 @@ class StackPass {
   std::vector<SetRows> sets_;
   std::unique_ptr<Workspace> workspace_;
   int64_t phase_ = 0;
-  bool alone_ = true;                                 // the last program was one thread's
-  bool begun_ = false;                                // the attention at hand
-  AttentionPass attention_;                           // at hand
+  bool alone_ = true;        // the last program was one thread's
+  bool begun_ = false;       // the attention at hand
+  AttentionPass attention_;  // at hand
   // By share, of each group of its rows: what remembers nobody's rows.
   std::vector<std::vector<std::unique_ptr<AttentionRun>>> fresh_;
 };

@@ -17,9 +17,9 @@ namespace heed {
 // What turns rows of the stack into answers: the stack's norm, then products one after another.
 struct OutputHead {
   Head kind = Head::kNone;
-  Pooling pooling = Pooling::kNone;  // kClassification and kEmbedding
-  bool norm_after_pooling = false;   // else the norm is each row's
-  std::vector<PackedWeights> layers;  // none: the rows themselves are the answer
+  Pooling pooling = Pooling::kNone;        // kClassification and kEmbedding
+  bool norm_after_pooling = false;         // else the norm is each row's
+  std::vector<PackedWeights> layers;       // none: the rows themselves are the answer
   Activation between = Activation::kNone;  // two of them
   bool relu_first = false;                 // of what the first reads
 

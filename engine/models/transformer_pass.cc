@@ -181,9 +181,9 @@ void TransformerPass::AnswerBlock(RowBlock& block, int64_t first) {
   const Matrix<float> x = rows_.x();
   const std::optional<Norm>& norm = model_.stack().norm();
   const bool pooled = head.pooling != Pooling::kNone;
-  Rows input = head.layers.empty()                               ? rows_.workspace().outputs.First(block.rows())
+  Rows input = head.layers.empty()                             ? rows_.workspace().outputs.First(block.rows())
                : head.layers[0].precision() == Precision::kF32 ? block.buffers.result.First(block.rows())
-                                                                 : block.buffers.input.First(block.rows());
+                                                               : block.buffers.input.First(block.rows());
   if (!head.layers.empty()) input = input.Cols(0, x.cols);
   ForRows(block, [&](int64_t begin, int64_t count) {
     for (int64_t r = begin; r < begin + count; ++r) {

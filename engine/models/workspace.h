@@ -27,8 +27,8 @@ struct SetBuffers {
 // One pass's buffers.
 struct Workspace {
   std::vector<SetBuffers> sets;
-  RowBuffer answers;  // [answer rows, width] f32: rows that the head reads
-  RowBuffer outputs;  // [answer rows, output width] f32
+  RowBuffer answers;    // [answer rows, width] f32: rows that the head reads
+  RowBuffer outputs;    // [answer rows, output width] f32
   RowBuffer hidden[2];  // [answer rows, hidden width] f32: what the head's layers hand on
   // One a thread; a team uses its first's, which is as large as any step's feed-forward wants it.
   std::vector<std::unique_ptr<BlockBuffers>> blocks;
