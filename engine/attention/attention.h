@@ -56,14 +56,14 @@ std::string_view Name(DecodeClass decode);  // "exact", "approximate", "none"
 
 // What a variant may know of the model it stands in.
 struct AttentionSetting {
-  int64_t width = 0;         // hidden_size
-  int num_heads = 0;         // num_attention_heads, or the layer's own num_heads
-  bool causal = false;       // in a decoder
-  bool cross = false;        // keys and values are of other rows: another sequence's, or another set's
-  int64_t source_width = 0;  // of these rows; 0: width
+  int64_t width = 0;    // hidden_size
+  int num_heads = 0;    // num_attention_heads, or the layer's own num_heads
+  bool causal = false;  // in a decoder
+  bool cross = false;   // keys and values are of other rows: another sequence's, or another set's
   Precision precision = Precision::kF32;
   std::string where;            // begins error messages: "config.json: layers[3].attention"
   std::vector<int64_t> grid{};  // the model's height and width, or shape, if its positions are a grid
+  int64_t source_width = 0;     // cross: of the rows that are read; 0: width
 };
 
 // What a request may say of each row beside its token, as an integer: the row's label. 0 is nothing special.

@@ -32,10 +32,10 @@ absl::StatusOr<AttentionSublayer> LoadAttention(const LayerPlan& plan, const Jso
   AttentionSetting setting{.width = plan.width,
                            .causal = plan.causal && !cross,
                            .cross = cross,
-                           .source_width = cross ? plan.source_width : 0,
                            .precision = plan.precision,
                            .where = std::move(where),
-                           .grid = plan.grid};
+                           .grid = plan.grid,
+                           .source_width = cross ? plan.source_width : 0};
   JsonFields fields(options, setting.where);
   setting.num_heads = static_cast<int>(fields.Int("num_heads", plan.num_heads, 1, plan.width));
   ASSIGN_OR_RETURN(std::unique_ptr<Attention> attention, NewAttention(setting, fields, scope));
