@@ -113,6 +113,8 @@ void JsonFields::FailField(std::string_view key, std::string_view message) {
 
 void JsonFields::Fail(std::string message) { error_.Update(Invalid(where_, ": ", message)); }
 
+void JsonFields::Fail(const absl::Status& inner) { error_.Update(inner); }
+
 const Json* JsonFields::Find(std::string_view key) {
   Ignore(key);
   return Has(key) ? &*object_.find(key) : nullptr;

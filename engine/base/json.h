@@ -49,14 +49,16 @@ class JsonFields {
   void Ignore(std::string_view key);  // known, but of no effect
 
   void Fail(std::string message);  // adds an error: "WHERE: MESSAGE"
+  void Fail(const absl::Status& inner);  // adds an inner object's, which says itself where, if there is one
   const std::string& where() const { return where_; }
+  // The `where` of a value: "config.json: blocks", "config.json: blocks[0].layers".
+  std::string Name(std::string_view key) const;
 
   // The first error; if there is none, unknown keys are one.
   absl::Status Finish();
 
  private:
   const Json* Find(std::string_view key);
-  std::string Name(std::string_view key) const;
   void FailField(std::string_view key, std::string_view message);  // adds an error: "WHERE: KEYMESSAGE"
   const Json& object_;
   std::string where_;

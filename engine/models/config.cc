@@ -146,7 +146,7 @@ LayerConfig ReadLayer(const Json& json, const std::string& where, bool cross, Js
   layer.feed_forward = own.Has("ffn") ? own.Raw("ffn") : Json::object();
   own.Ignore("ffn");
   if (!layer.feed_forward.is_object()) own.Fail("ffn is not an object");
-  if (absl::Status status = own.Finish(); !status.ok()) fields.Fail(std::string(status.message()));
+  fields.Fail(own.Finish());
   return layer;
 }
 
@@ -162,7 +162,7 @@ std::vector<LayerConfig> ReadLayers(JsonFields& fields, const std::string& key, 
     return read;
   }
   for (size_t i = 0; i < layers.size(); ++i) {
-    read.push_back(ReadLayer(layers[i], Cat("config.json: ", key, "[", i, "]"), cross, fields));
+    read.push_back(ReadLayer(layers[i], Cat(fields.Name(key), "[", i, "]"), cross, fields));
   }
   return read;
 }
