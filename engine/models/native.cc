@@ -48,12 +48,12 @@ std::string AttentionNames(const Stack& stack) {
   return names;
 }
 
-// Those of the set that the head reads; layers are counted from its first.
+// Those that may be asked for their weights; layers are counted from the first.
 std::vector<AttentionInfo> AttentionsOf(const Stack& stack) {
   std::vector<AttentionInfo> attentions;
   int first = -1;
   for (const Stack::Attend& attend : stack.attentions()) {
-    if (attend.set != stack.answered()) continue;
+    if (!stack.gives_weights(attend)) continue;
     if (first < 0) first = attend.layer;
     attentions.push_back({.type = attend.type,
                           .layer = attend.layer - first,
@@ -103,7 +103,7 @@ int64_t MostGlobalTokens(const Stack& stack) {
   int64_t most = 0;
   for (const Stack::Attend& attend : stack.attentions()) {
     const RowLabels& labels = attend.attention().labels();
-    if (labels.kind == RowLabel::kGlobal) most = Shorter(most, labels.most);
+    if (stack.reads_labels(attend) && labels.kind == RowLabel::kGlobal) most = Shorter(most, labels.most);
   }
   return most;
 }

@@ -132,8 +132,15 @@ bool Stack::data_dependent() const {
 }
 
 bool Stack::Reads(const Attend& attend, int64_t labelled) const {
-  return labelled >= 0 && !sets_[attend.set].remembered &&
-         attend.attention().labels().kind != RowLabel::kNone;
+  return labelled >= 0 && !sets_[attend.set].remembered && reads_labels(attend);
+}
+
+bool Stack::reads_labels(const Attend& attend) const {
+  return sets_[attend.set].input != WorkInput::kNone && attend.attention().labels().kind != RowLabel::kNone;
+}
+
+bool Stack::gives_weights(const Attend& attend) const {
+  return attend.set == answered_ && sets_[attend.set].input == WorkInput::kTokens;
 }
 
 int64_t Stack::StateBytes(const ShareSize& size) const {

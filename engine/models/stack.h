@@ -121,6 +121,11 @@ class Stack {
   int answered() const { return answered_; }                 // the set that the head reads
   int64_t width() const { return sets_[answered_].width; }   // of its rows
 
+  // Whether labels of a request's rows are the attention's affair: its rows are these.
+  bool reads_labels(const Attend& attend) const;
+  // Whether somebody may ask for its weights: its rows are the tokens that are answered.
+  bool gives_weights(const Attend& attend) const;
+
   int64_t block_rows() const { return block_rows_; }  // the most of all programs
   BlockWidths WidthsOf(int64_t block_rows) const;     // for blocks of so many rows
   int64_t weight_bytes() const;

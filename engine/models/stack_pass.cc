@@ -285,7 +285,7 @@ AttentionRun& StackPass::RunOf(int share, const Attend& attend, size_t group) {
 
 // Whether the attention is among those whose weights the share asks for.
 bool StackPass::WantsWeights(const Share& share, const Attend& attend) const {
-  return share.weights != nullptr && attend.set == stack_.answered() &&
+  return share.weights != nullptr && stack_.gives_weights(attend) &&
          (share.choice == nullptr || IsChosen(*share.choice, attend.index));
 }
 
