@@ -48,7 +48,7 @@ class JsonFields {
   const Json& Raw(std::string_view key);
   void Ignore(std::string_view key);  // known, but of no effect
 
-  void Fail(std::string message);  // adds an error: "WHERE: MESSAGE"
+  void Fail(std::string message);        // adds an error: "WHERE: MESSAGE"
   void Fail(const absl::Status& inner);  // adds an inner object's, which says itself where, if there is one
   const std::string& where() const { return where_; }
   // The `where` of a value: "config.json: blocks", "config.json: blocks[0].layers".

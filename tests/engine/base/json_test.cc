@@ -121,7 +121,18 @@ TEST(JsonFields, NamesTheWayToAnInnerObject) {
   const Json object = ParseJson(R"({"window": 0})", "t").value();
   JsonFields fields(object, "config.json: layers[3].attention");
   fields.Int("window", 1, 1, 8);
+  EXPECT_EQ(fields.Name("rope"), "config.json: layers[3].attention.rope");
+  EXPECT_EQ(JsonFields(object, "config.json").Name("rope"), "config.json: rope");
   EXPECT_EQ(fields.Finish().message(), "config.json: layers[3].attention.window: 0 is below 1");
+}
+
+TEST(JsonFields, TakesAnInnerObjectsErrorAsItIs) {
+  const Json object = Json::object(), inner = Json::array();
+  JsonFields fields(object, "config.json");
+  fields.Fail(JsonFields(object, "config.json: input").Finish());
+  fields.Fail(JsonFields(inner, "config.json: input").Finish());
+  fields.Fail("too late");
+  EXPECT_EQ(fields.Finish().message(), "config.json: input: [] is not an object");
 }
 
 TEST(JsonFields, RefusesWhatNobodyAskedFor) {
