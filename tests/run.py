@@ -33,7 +33,9 @@ AGREED = ("native/axial-causal-decoder", "native/axial-encoder", "native/bigbird
           "native/nystrom-*", "native/performer-*", "native/persistent-*", "native/pkm-*", "native/plain-*",
           "native/relative-memory-*", "native/reversible-*", "native/routing-*", "native/seq2seq-*",
           "native/sinkhorn-*", "native/sliding-window-*", "native/softmax-*", "native/sparse-fixed-*",
-          "native/sparse-strided-*", "native/synthesizer-*", "native/weights-*", "sampling", "tokenizers/word-level")
+          "native/sparse-strided-*", "native/synthesizer-*", "native/weights-*", "sampling", "tokenizers/word-level",
+          "native/funnel-*", "native/large-funnel-*",
+          "native/perceiver-*")
 
 # Instruction sets, weakest first: name, the CPU's flags, oneDNN's limit, Highway's limit.
 LEVELS = (
