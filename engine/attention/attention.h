@@ -17,6 +17,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -54,6 +55,16 @@ enum class DecodeClass {
 };
 std::string_view Name(DecodeClass decode);  // "exact", "approximate", "none"
 
+struct ImageSize {
+  int64_t height = 1, width = 1;
+};
+
+// Rows that are an image's patches in raster order, and come with their columns (AttentionRows::columns).
+struct ImageRows {
+  ImageSize size;      // of the images that the model is made for, in patches
+  bool fixed = false;  // it takes no others
+};
+
 // What a variant may know of the model it stands in.
 struct AttentionSetting {
   int64_t width = 0;    // hidden_size
@@ -64,6 +75,7 @@ struct AttentionSetting {
   std::string where;            // begins error messages: "config.json: layers[3].attention"
   std::vector<int64_t> grid{};  // the model's height and width, or shape, if its positions are a grid
   int64_t source_width = 0;     // cross: of the rows that are read; 0: width
+  std::optional<ImageRows> image{};
 };
 
 // What a request may say of each row beside its token, as an integer: the row's label. 0 is nothing special.
@@ -220,9 +232,6 @@ std::vector<std::string_view> AttentionTypes();
 int64_t HeadDim(const AttentionSetting& setting, JsonFields& fields);
 // Height and width of the image that positions are pixels of: the options of that name, else the model's own.
 // None: the fields fail.
-struct ImageSize {
-  int64_t height = 1, width = 1;
-};
 ImageSize ReadImageSize(const AttentionSetting& setting, JsonFields& fields);
 // The product `name` of shape [out, in] with its bias where the file has one.
 absl::StatusOr<Product> LoadProduct(const WeightScope& scope, std::string_view name, int64_t out, int64_t in);

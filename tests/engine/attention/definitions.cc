@@ -339,7 +339,8 @@ const Others& OtherDefinitions() {
       {"linformer", DefinedLinformer},     {"nystrom", DefinedNystrom},
       {"synthesizer", DefinedSynthesizer}, {"memory_compressed", DefinedMemoryCompressed},
       {"compressive", DefinedCompressive}, {"lsh", DefinedLsh},
-      {"routing", DefinedRouting},         {"sinkhorn", DefinedSinkhorn}};
+      {"routing", DefinedRouting},         {"sinkhorn", DefinedSinkhorn},
+      {"window_2d", DefinedWindow2d}};
   return all;
 }
 

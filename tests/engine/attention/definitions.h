@@ -117,6 +117,9 @@ DefinedHead DefinedLsh(const Passage& passage, int head, bool by_steps);
 DefinedHead DefinedRouting(const Passage& passage, int head, bool by_steps);
 DefinedHead DefinedSinkhorn(const Passage& passage, int head, bool by_steps);
 
+// Rows meet in windows of a grid, and with what fills them: definitions_windows.cc.
+DefinedHead DefinedWindow2d(const Passage& passage, int head, bool by_steps);
+
 // Keys are fewer than the tokens, features of them, or none: definitions_low_rank.cc.
 DefinedHead DefinedLinear(const Passage& passage, int head, bool by_steps);
 DefinedHead DefinedPerformer(const Passage& passage, int head, bool by_steps);

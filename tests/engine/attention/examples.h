@@ -3,6 +3,7 @@
 #ifndef HEED_TESTS_ENGINE_ATTENTION_EXAMPLES_H_
 #define HEED_TESTS_ENGINE_ATTENTION_EXAMPLES_H_
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,7 @@ struct AttentionExample {
   int64_t blind = 0;                  // of a decoder's tokens, the first, that see nothing of the sequence
   RowLabel labels = RowLabel::kNone;  // that it reads
   bool bare = false;                  // the tensors that it can do without are not there
+  std::optional<ImageRows> image{};   // its rows come with their columns
 
   // What its attention must declare.
   bool causal() const { return place == Place::kDecoder; }
@@ -132,6 +134,12 @@ inline std::vector<AttentionExample> AttentionExamples() {
        Place::kDecoder, 36, 3},
       {"image_local_2d", R"({"height": 50, "width": 50, "query_block": [12, 20], "memory": [17, 50]})",
        Place::kDecoder},
+      {"window_2d", R"({"window": 7, "shift": 3, "height": 71, "width": 58})", Place::kEncoder},
+      {"window_2d", R"({"window": 8, "relative_bias": false, "height": 512, "width": 8})", Place::kEncoder,
+       36, 3},
+      Bare({"window_2d", R"({"window": 12, "shift": 5, "height": 50, "width": 83})", Place::kEncoder, 33, 3}),
+      {"window_2d", R"({"window": 25, "shift": 1, "height": 90, "width": 50})", Place::kEncoder, 32, 2},
+      {"window_2d", R"({"window": 9, "shift": 4, "height": 1400, "width": 3})", Place::kEncoder},
       {"sparse_fixed", R"({"stride": 64, "summary": 32})", Place::kDecoder},
       {"sparse_fixed", R"({"stride": 100, "summary": 60, "heads": "split"})", Place::kDecoder, 36, 3},
       {"sparse_fixed", R"({"stride": 5, "summary": 4, "pattern": "summary"})", Place::kDecoder},

@@ -51,8 +51,13 @@ class Layer : public LayerInput {
   }
   absl::StatusOr<std::unique_ptr<Attention>> New(const Json& options, const WeightScope& scope,
                                                  Place place) const {
-    AttentionSetting setting{example_.width,         example_.num_heads, place == Place::kDecoder,
-                             place == Place::kCross, precision_,         "config.json: layers[0].attention"};
+    const AttentionSetting setting{.width = example_.width,
+                                   .num_heads = example_.num_heads,
+                                   .causal = place == Place::kDecoder,
+                                   .cross = place == Place::kCross,
+                                   .precision = precision_,
+                                   .where = "config.json: layers[0].attention",
+                                   .image = example_.image};
     JsonFields fields(options, setting.where);
     return NewAttention(setting, fields, scope);
   }
@@ -138,6 +143,9 @@ class Passage {
   const OwnedRows& input() const { return input_; }
   // What a request gives: a label a row. Before the first rows.
   void Label(std::vector<int32_t> labels) { labels_ = std::move(labels); }
+  // Of an image, before the first rows: how many lie beside each other.
+  void Arrange(int64_t columns) { columns_ = columns; }
+  int64_t columns() const { return columns_; }
   OwnedRows& product(int p) { return products_[p]; }
   const OwnedRows& product(int p) const { return products_[p]; }
   const OwnedRows& out() const { return out_; }
@@ -151,6 +159,7 @@ class Passage {
     rows.input = input_.rows().As<const float>().Rows(begin, rows.count);
     rows.layer = &layer_;
     rows.out = out_.rows().Slice(begin, rows.count);
+    rows.columns = columns_;
     if (!labels_.empty()) rows.labels = &labels_[begin];
     return rows;
   }
@@ -178,6 +187,7 @@ class Passage {
   OwnedRows input_;
   std::vector<OwnedRows> products_;
   std::vector<int32_t> labels_;
+  int64_t columns_ = 0;
   OwnedRows out_;
   std::vector<float> weights_;  // [heads, n, source], if they are asked for
   bool scratch_grew_ = false;
