@@ -68,9 +68,6 @@ void ReadEmbedding(JsonFields& fields, ModelConfig& config) {
                      : positions == "sinusoidal" ? Positions::kSinusoidal
                                                  : Positions::kNone;
   config.max_positions = fields.Int("max_position_embeddings", 0, 0, kMaxPositions);
-  if (config.positions == Positions::kLearned && config.max_positions == 0) {
-    fields.Fail("max_position_embeddings must be at least 1 with learned positions");
-  }
 }
 
 void ReadHead(JsonFields& fields, ModelConfig& config) {
@@ -132,6 +129,12 @@ void ReadLabels(JsonFields& fields, ModelConfig& config) {
 
 void ModelConfig::RequireTokens(JsonFields& fields) const {
   if (vocab_size == 0) fields.Fail("vocab_size is missing");
+  RequirePositions(fields);
+}
+
+void ModelConfig::RequirePositions(JsonFields& fields) const {
+  if (positions == Positions::kLearned && max_positions == 0)
+    fields.Fail("max_position_embeddings must be at least 1 with learned positions");
 }
 
 LayerConfig ReadLayer(const Json& json, const std::string& where, bool cross, JsonFields& fields) {

@@ -54,8 +54,9 @@ struct ModelConfig {
   bool multi_label = false;
   bool byte_tokens = false;
 
-  // For recipes. The fields fail where there is no vocabulary.
+  // For recipes. The fields fail where there is no vocabulary, or no number of learned positions.
   void RequireTokens(JsonFields& fields) const;
+  void RequirePositions(JsonFields& fields) const;  // the latter alone
   std::string default_head = "none";
   Pooling class_pooling = Pooling::kFirst;  // of head "classification", if nothing else is said
 };

@@ -35,7 +35,8 @@ absl::StatusOr<AttentionSublayer> LoadAttention(const LayerPlan& plan, const Jso
                            .precision = plan.precision,
                            .where = std::move(where),
                            .grid = plan.grid,
-                           .source_width = cross ? plan.source_width : 0};
+                           .source_width = cross ? plan.source_width : 0,
+                           .image = cross ? std::nullopt : plan.image};
   JsonFields fields(options, setting.where);
   setting.num_heads = static_cast<int>(fields.Int("num_heads", plan.num_heads, 1, plan.width));
   ASSIGN_OR_RETURN(std::unique_ptr<Attention> attention, NewAttention(setting, fields, scope));

@@ -24,6 +24,7 @@ struct LayerPlan {
   HiddenAct act;
   NormOptions norm;
   std::vector<int64_t> grid;
+  std::optional<ImageRows> image;  // if the rows are an image's
   bool reversible = false;
   bool causal = false;
   int source = Stack::kItself;  // the set that cross-attention reads
