@@ -11,8 +11,8 @@
 namespace heed {
 
 // kPre: x + f(norm(x)) (Xiong et al. 2020); kPost: norm(x + f(x)) (Vaswani et al. 2017); kResPost: x +
-// norm(f(x)) (Liu et al. 2022, Swin V2).
-enum class NormPlacement { kPre, kPost, kResPost };
+// norm(f(x)) (Liu et al. 2022, Swin V2); kNone: x + f(x).
+enum class NormPlacement { kPre, kPost, kResPost, kNone };
 
 enum class NormType { kLayer, kRms };
 
@@ -28,6 +28,7 @@ class Norm {
   static absl::StatusOr<Norm> Load(const WeightScope& scope, int64_t width, const NormOptions& options);
   // y = norm(x); y may be x itself.
   void Apply(Matrix<const float> x, const Rows& y) const;
+  int64_t width() const { return static_cast<int64_t>(weight_.size()); }
 
  private:
   NormType type_ = NormType::kLayer;

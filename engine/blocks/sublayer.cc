@@ -63,6 +63,7 @@ absl::StatusOr<Residual> Residual::Load(const WeightScope& norm_scope, const Res
   CHECK(options.read_column == options.write_column || options.norm.placement == NormPlacement::kPre);
   Residual residual;
   residual.options_ = options;
+  if (options.norm.placement == NormPlacement::kNone) return residual;
   ASSIGN_OR_RETURN(residual.norm_, Norm::Load(norm_scope, options.width, options.norm));
   return residual;
 }
@@ -87,7 +88,7 @@ void Residual::Close(RowBlock& block, absl::FunctionRef<void(const Epilogue&)> f
   const Matrix<float> x = block.x.Cols(options_.write_column, options_.width);
   if (placement != NormPlacement::kResPost) {
     f({.out = AsRows(x), .add = true});
-    if (placement == NormPlacement::kPre) return;
+    if (placement != NormPlacement::kPost) return;
     ForRows(block, [&](int64_t first, int64_t count) {
       norm_.Apply(x.Rows(first, count), AsRows(x.Rows(first, count)));
     });

@@ -137,9 +137,14 @@ void ModelConfig::RequirePositions(JsonFields& fields) const {
     fields.Fail("max_position_embeddings must be at least 1 with learned positions");
 }
 
-LayerConfig ReadLayer(const Json& json, const std::string& where, bool cross, JsonFields& fields) {
+LayerConfig ReadLayer(const Json& json, const std::string& where, bool cross, JsonFields& fields,
+                      const std::vector<std::string>& axes) {
   LayerConfig layer;
   JsonFields own(json, where);
+  if (!axes.empty()) {
+    if (!own.Has("axis")) own.Fail("axis is missing");
+    layer.axis = own.Choice("axis", axes);
+  }
   layer.attention = own.Raw("attention");
   if (!layer.attention.is_object()) own.Fail("attention is not an object");
   if (cross) {
@@ -153,7 +158,8 @@ LayerConfig ReadLayer(const Json& json, const std::string& where, bool cross, Js
   return layer;
 }
 
-std::vector<LayerConfig> ReadLayers(JsonFields& fields, const std::string& key, bool cross) {
+std::vector<LayerConfig> ReadLayers(JsonFields& fields, const std::string& key, bool cross,
+                                    const std::vector<std::string>& axes) {
   std::vector<LayerConfig> read;
   const Json& layers = fields.Raw(key);
   if (!layers.is_array()) {
@@ -165,7 +171,7 @@ std::vector<LayerConfig> ReadLayers(JsonFields& fields, const std::string& key, 
     return read;
   }
   for (size_t i = 0; i < layers.size(); ++i) {
-    read.push_back(ReadLayer(layers[i], Cat(fields.Name(key), "[", i, "]"), cross, fields));
+    read.push_back(ReadLayer(layers[i], Cat(fields.Name(key), "[", i, "]"), cross, fields, axes));
   }
   return read;
 }

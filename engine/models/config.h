@@ -23,6 +23,7 @@ struct LayerConfig {
   Json attention;        // {"type", options}, read by the variant
   Json cross_attention;  // the same; null but in the decoder of an encoder-decoder
   Json feed_forward;     // the same under "ffn", read by the feed-forward; {} where the file has none
+  std::string axis;      // along which rows of a table it runs; empty where layers have none
 };
 
 class StackRecipe;
@@ -61,10 +62,12 @@ struct ModelConfig {
   Pooling class_pooling = Pooling::kFirst;  // of head "classification", if nothing else is said
 };
 
-// Layers as config.json has them under `key`; `cross`: each has a cross-attention too. What is wrong with
-// them fails the fields.
-std::vector<LayerConfig> ReadLayers(JsonFields& fields, const std::string& key, bool cross);
-LayerConfig ReadLayer(const Json& json, const std::string& where, bool cross, JsonFields& fields);
+// Layers as config.json has them under `key`; `cross`: each has a cross-attention too; `axes`: each has one
+// of these as its axis. What is wrong with them fails the fields.
+std::vector<LayerConfig> ReadLayers(JsonFields& fields, const std::string& key, bool cross,
+                                    const std::vector<std::string>& axes = {});
+LayerConfig ReadLayer(const Json& json, const std::string& where, bool cross, JsonFields& fields,
+                      const std::vector<std::string>& axes = {});
 
 // Checks every key: INVALID_ARGUMENT names the key, the value and the limit; an unknown key is an error.
 absl::StatusOr<ModelConfig> ParseModelConfig(const Json& json);

@@ -66,6 +66,25 @@ absl::Status TakePixels(const Tensor& pixels, const ImageInput& image, Case* c) 
   return absl::OkStatus();
 }
 
+// That the case brings what each row of the input consists of, within its limits.
+absl::Status CheckInput(const Case& c, const ModelInfo& info) {
+  const InputRow& row = info.input;
+  const auto count = [](const auto& all, int64_t each) { return each == 0 ? 0 : std::ssize(all) / each; };
+  const int64_t rows = row.ids > 0 ? count(c.input, row.ids) : count(c.numbers, row.numbers);
+  if (rows == 0 || std::ssize(c.input) != rows * row.ids || std::ssize(c.numbers) != rows * row.numbers) {
+    return Invalid("cases.safetensors: ", c.name, " has ", c.input.size(), " ids and ", c.numbers.size(),
+                   " numbers; the model reads ", row.ids, " and ", row.numbers, " a row");
+  }
+  for (int64_t i = 0; i < std::ssize(c.input) && !info.id_limits.empty(); ++i) {
+    const int64_t column = i % row.ids, limit = info.id_limits[column];
+    if (c.input[i] >= limit) {
+      return Invalid("cases.safetensors: ", c.name, ".categorical: row ", i / row.ids, ", column ", column,
+                     ": ", c.input[i], " is not below ", limit);
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::vector<Case>> ReadCases(const Weights& file, const ModelInfo& info) {
   const int64_t vocab_size = info.vocab_size;
   const Architecture architecture = info.architecture;
@@ -101,8 +120,7 @@ absl::StatusOr<std::vector<Case>> ReadCases(const Weights& file, const ModelInfo
   }
   std::vector<Case> list;
   for (auto& [name, c] : cases) {
-    if ((info.input.ids > 0 && c.input.empty()) || (info.input.numbers > 0 && c.numbers.empty()))
-      return Invalid("cases.safetensors: ", name, " has no input that the model reads");
+    RETURN_IF_ERROR(CheckInput(c, info));
     if (c.source.empty() == (architecture == Architecture::kEncoderDecoder)) {
       return Invalid("cases.safetensors: ", name,
                      c.source.empty() ? " has no source_ids" : " has source_ids");

@@ -71,8 +71,10 @@ absl::Status AddLayer(const LayerPlan& plan, const LayerConfig& layer, int i, in
   const std::string where = Cat("config.json: ", plan.key, "[", i, "].");
   const auto add = [&](const std::string& name, const std::string& norm, const Json& options,
                        bool cross) -> absl::Status {
+    LayerPlan own = plan;
+    if (plan.first_unnormed && i == 0 && name == "attention") own.norm.placement = NormPlacement::kNone;
     ASSIGN_OR_RETURN(AttentionSublayer sublayer,
-                     LoadAttention(plan, options, cross, where + name, scope / name, scope / norm));
+                     LoadAttention(own, options, cross, where + name, scope / name, scope / norm));
     if (shortens && plan.norm.placement == NormPlacement::kPre) {
       ASSIGN_OR_RETURN(Norm norm_source, Norm::Load(scope / norm, plan.width, plan.norm));
       sublayer.NormSource(std::move(norm_source));

@@ -27,6 +27,7 @@ struct LayerPlan {
   std::optional<ImageRows> image;  // if the rows are an image's
   bool reversible = false;
   bool causal = false;
+  bool first_unnormed = false;  // the first layer's attention has no norm
   int source = Stack::kItself;  // the set that cross-attention reads
   int64_t source_width = 0;     // of its rows; 0: width
   std::string key = "layers";   // of the layers in config.json, for errors

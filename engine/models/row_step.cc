@@ -43,7 +43,7 @@ void FeedForwardStep::Run(RowBlock& block, const RowsBeside&) const { sublayer_.
 
 void NormStep::Run(RowBlock& block, const RowsBeside&) const {
   ForRows(block, [&](int64_t first, int64_t count) {
-    const Matrix<float> x = block.x.Rows(first, count);
+    const Matrix<float> x = block.x.Rows(first, count).Cols(column_, norm_.width());
     norm_.Apply(x, {DType::kF32, x.data, x.rows, x.cols, x.stride});
   });
 }

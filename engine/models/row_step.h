@@ -108,14 +108,16 @@ class FeedForwardStep : public RowStep {
   FeedForwardSublayer sublayer_;
 };
 
-// The norm of all rows, in place: where others than the head read them.
+// The norm of all rows, in place: where others than the head read them. Of the columns from `column` on, as
+// many as it has weights.
 class NormStep : public RowStep {
  public:
-  explicit NormStep(Norm norm) : norm_(std::move(norm)) {}
+  explicit NormStep(Norm norm, int64_t column = 0) : norm_(std::move(norm)), column_(column) {}
   void Run(RowBlock& block, const RowsBeside& beside) const override;
 
  private:
   Norm norm_;
+  int64_t column_;
 };
 
 // The first rows of numbers: x = W inputs + b.

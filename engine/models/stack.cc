@@ -17,6 +17,11 @@ RowCount RowCount::OfSource() {
           [](const ShareSize& sum, int64_t) { return sum.source; }};
 }
 
+RowCount RowCount::OfEachInput(int64_t rows) {
+  return {[=](const ShareSize& size) { return rows * size.rows; },
+          [=](const ShareSize& sum, int64_t) { return rows * sum.rows; }};
+}
+
 RowCount RowCount::Fixed(int64_t rows) {
   return {[=](const ShareSize&) { return rows; },
           [=](const ShareSize&, int64_t sequences) { return rows * sequences; }};
@@ -104,7 +109,7 @@ void Stack::Repeat(int begin, int end) {
 BlockWidths Stack::WidthsOf(int64_t block_rows) const {
   BlockWidths widths{.rows = block_rows};
   for (const RowSet& set : sets_) widths.width = std::max({widths.width, set.width, set.inputs_width});
-  widths.reads = widths.width;
+  widths.reads = std::max(widths.width, head_reads_);
   for (const Phase& phase : phases_) {
     for (const auto& step : phase.steps) {
       widths.reads = std::max(widths.reads, step->reads());

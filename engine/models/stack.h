@@ -42,6 +42,7 @@ struct RowCount {
 
   static RowCount OfInput(int64_t front = 0);  // a row of each of the input's, and some before them
   static RowCount OfSource();
+  static RowCount OfEachInput(int64_t rows);  // so many of each row of the input's
   static RowCount Fixed(int64_t rows);
 };
 
@@ -54,7 +55,8 @@ struct RowSet {
   bool remembered = false;
   int64_t front = 0;         // rows before those of the input, which the model brings
   int64_t inputs_width = 0;  // numbers that a row begins with, beside the residual stream; 0: none
-  // Rows that attend to one another alone: groups of so many, one after another; 0: all of a sequence.
+  // Rows that attend to one another alone: groups of so many, one after another, in which their positions are
+  // counted; 0: all of a sequence.
   int64_t group = 0;
   // Rows beside each other where they are an image's.
   std::function<int64_t(const ShareSize&)> columns{};
@@ -111,6 +113,8 @@ class Stack {
   // What is added between two marks can be passed again, with the same weights.
   int Mark();
   void Repeat(int begin, int end);
+  // The widest that a product of the head reads, if it is wider than the rows.
+  void SetHeadReads(int64_t width) { head_reads_ = width; }
   void SetNorm(Norm norm) { norm_ = std::move(norm); }
 
   const std::vector<RowSet>& sets() const { return sets_; }
@@ -153,6 +157,7 @@ class Stack {
   std::vector<int> order_;  // of the phases
   bool marked_ = false;     // the next step begins a program
   std::optional<Norm> norm_;
+  int64_t head_reads_ = 0;
   int64_t block_rows_ = kMaxBlockRows;
   int64_t scratch_bytes_ = GemmScratchBytes();
 };

@@ -58,7 +58,8 @@ void StackPass::AddRows(int set, const Share& share) {
     rows.labels.insert(rows.labels.end(), share.labels.begin(), share.labels.end());
     rows.labelled += std::ssize(share.labels) - std::ranges::count(share.labels, 0);
   }
-  for (int64_t i = 0; i < part.count; ++i) rows.positions.push_back(part.first + i);
+  for (int64_t i = 0; i < part.count; ++i)
+    rows.positions.push_back(of.group > 0 ? i % of.group : part.first + i);
   parts_.push_back(part);
 }
 

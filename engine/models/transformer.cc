@@ -90,6 +90,7 @@ void TransformerSequence::Pooled(Pooling pooling, float* out) const {
 Transformer::Transformer(ModelInfo info, Stack stack, OutputHead head)
     : stack_(std::move(stack)), head_(std::move(head)) {
   info_ = std::move(info);
+  stack_.SetHeadReads(head_.hidden());
 }
 
 std::unique_ptr<Sequence> Transformer::Start() const { return std::make_unique<TransformerSequence>(*this); }

@@ -218,11 +218,21 @@ void TransformerPass::RunLayers(RowBlock& block, Rows input, const Rows& outputs
   for (size_t i = 0; i < head.layers.size(); ++i) {
     const bool last = i + 1 == head.layers.size();
     const PackedWeights& weights = head.layers[i];
-    const Rows out =
-        last ? outputs : rows_.workspace().hidden[i % 2].First(block.rows()).Cols(0, weights.out());
+    const Rows out = last ? outputs : HiddenRows(block.rows(), i);
     Linear(block, input, weights, {.out = out, .activation = last ? Activation::kNone : head.between});
     input = out;
   }
+}
+
+// What the i-th layer hands on, in the type that the next one reads.
+Rows TransformerPass::HiddenRows(int64_t count, size_t i) {
+  const std::vector<PackedWeights>& layers = model_.head().layers;
+  Rows rows = rows_.workspace().hidden[i % 2].First(count).Cols(0, layers[i].out());
+  const Precision precision = layers[i + 1].precision();
+  if (precision == Precision::kF32 || ActivationType(precision) == DType::kF32) return rows;
+  rows.dtype = DType::kBf16;
+  rows.stride *= heed::SizeOf(DType::kF32) / heed::SizeOf(DType::kBf16);
+  return rows;
 }
 
 // A work's rows are read by one member only, in order.

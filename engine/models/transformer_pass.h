@@ -43,6 +43,7 @@ class TransformerPass : public Pass {
   double AnswerCost() const;
   int64_t TakeAnswers(double* cost);
   void AnswerBlock(RowBlock& block, int64_t first);
+  Rows HiddenRows(int64_t count, size_t i);
   void RunLayers(RowBlock& block, Rows input, const Rows& outputs);
   void ReadBlock(const Team& team, const Rows& outputs, int64_t first, int64_t count) const;
   TransformerSequence& SequenceOf(int work) const;

@@ -58,7 +58,8 @@ AttentionSublayer SublayerOf(const RandomWeights& weights, NormPlacement placeme
 
 TEST(AttentionSublayer, RowsThatAreNotAtHandAreNormedAndMultipliedAsThoseThatAre) {
   const RandomWeights weights;
-  for (NormPlacement placement : {NormPlacement::kPre, NormPlacement::kPost, NormPlacement::kResPost}) {
+  for (NormPlacement placement :
+       {NormPlacement::kPre, NormPlacement::kPost, NormPlacement::kResPost, NormPlacement::kNone}) {
     for (Precision wanted : {Precision::kF32, Precision::kBf16, Precision::kInt8}) {
       const Precision precision = Supported(wanted);
       const AttentionSublayer sublayer = SublayerOf(weights, placement, precision);

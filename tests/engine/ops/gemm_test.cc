@@ -15,8 +15,8 @@ namespace heed {
 namespace {
 
 constexpr Precision kPrecisions[] = {Precision::kF32, Precision::kBf16, Precision::kInt8};
-constexpr Activation kActivations[] = {Activation::kNone, Activation::kRelu, Activation::kGelu,
-                                       Activation::kGeluTanh, Activation::kSilu};
+constexpr Activation kActivations[] = {Activation::kNone,     Activation::kRelu, Activation::kGelu,
+                                       Activation::kGeluTanh, Activation::kSilu, Activation::kSelu};
 
 double Exact(Activation activation, double x) {
   switch (activation) {
@@ -30,6 +30,8 @@ double Exact(Activation activation, double x) {
       return x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x))) / 2;
     case Activation::kSilu:
       return x / (1 + std::exp(-x));
+    case Activation::kSelu:
+      return 1.0507009873554805 * (x > 0 ? x : 1.6732632423543772 * std::expm1(x));
   }
   return NAN;
 }

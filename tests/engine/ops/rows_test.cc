@@ -89,6 +89,8 @@ TEST(Activations, AgreeWithDouble) {
     return x / (1 + std::exp(-2 * std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
   };
   EXPECT_LT(LargestError(Activation::kGeluTanh, by_tanh, 1e-3), 2e-6);
+  auto selu = [](double x) { return 1.0507009873554805 * (x > 0 ? x : 1.6732632423543772 * std::expm1(x)); };
+  EXPECT_LT(LargestError(Activation::kSelu, selu, 0.3), 1e-6);
 }
 
 TEST(Activations, TheTailOfGeluIsRelativelyRight) {
@@ -111,6 +113,16 @@ TEST(Activations, HugeNumbersAreTameAndNanStays) {
     EXPECT_EQ(x[3], 0);
     EXPECT_NEAR(x[4], 0, 1e-30);
   }
+}
+
+TEST(Activations, SeluOfHugeNumbersStaysAboveItsLeast) {
+  std::vector<float> x = {-1e30f, 1e30f, kNan, 0.0f, -90.0f};
+  Activate(Activation::kSelu, View(x, 1));
+  EXPECT_NEAR(x[0], -1.7580993, 1e-6);
+  EXPECT_FLOAT_EQ(x[1], 1.0507010e30f);
+  EXPECT_TRUE(std::isnan(x[2]));
+  EXPECT_EQ(x[3], 0);
+  EXPECT_NEAR(x[4], -1.7580993, 1e-6);
 }
 
 TEST(Convert, RoundsAsOneNumberAloneDoes) {
