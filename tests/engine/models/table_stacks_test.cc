@@ -1,6 +1,6 @@
-// Models of tables, "tab-transformer", "ft-transformer" and "saint", with random weights: which configurations
-// are refused, what missing values are, and that neither other rows nor other tables nor threads change a bit
-// of a row's answer, except where rows are meant to meet.
+// Models of tables, "tab-transformer", "ft-transformer" and "saint", with random weights: which
+// configurations are refused, what missing values are, and that neither other rows nor other tables nor
+// threads change a bit of a row's answer, except where rows are meant to meet.
 
 #include <cmath>
 #include <numeric>
@@ -30,16 +30,11 @@ constexpr Precision kPrecisions[] = {Precision::kF32, Precision::kBf16, Precisio
 // Three categorical columns and four numerical ones; a perceptron that is wider than the rows.
 Json SmallTable(const std::string& architecture, const Json& attention = {{"type", "full"}}) {
   Json layer = {{"attention", attention}, {"ffn", {{"type", "dense"}}}};
-  Json config = {{"model_type", "heed"},
-                 {"architecture", architecture},
-                 {"categories", {5, 3, 40}},
-                 {"num_numerical", 4},
-                 {"hidden_size", 32},
-                 {"num_attention_heads", 4},
-                 {"intermediate_size", 64},
-                 {"hidden_act", "reglu"},
-                 {"num_labels", 3},
-                 {"layers", {layer, layer}}};
+  Json config = {{"model_type", "heed"},     {"architecture", architecture},
+                 {"categories", {5, 3, 40}}, {"num_numerical", 4},
+                 {"hidden_size", 32},        {"num_attention_heads", 4},
+                 {"intermediate_size", 64},  {"hidden_act", "reglu"},
+                 {"num_labels", 3},          {"layers", {layer, layer}}};
   if (architecture != "ft-transformer") config["mlp"] = {{"sizes", {300, 20}}, {"act", "selu"}};
   if (architecture == "saint") {
     config["layers"] = {layer, layer, layer};
@@ -171,14 +166,19 @@ TEST(TableStacks, EveryRefusalNamesTheFieldTheValueAndTheLimit) {
 }
 
 TEST(TableStacks, AMissingTensorIsNamed) {
-  const std::pair<const char*, const char*> missing[] = {
-      {"tab-transformer", "embed.categorical.2.weight"}, {"tab-transformer", "embed.columns.weight"},
-      {"tab-transformer", "numerical_norm.bias"},        {"tab-transformer", "mlp.2.weight"},
-      {"ft-transformer", "embed.cls"},                   {"ft-transformer", "embed.numerical.bias"},
-      {"ft-transformer", "embed.categorical.bias"},      {"ft-transformer", "layers.0.norm2.weight"},
-      {"ft-transformer", "classifier.weight"},           {"saint", "embed.numerical.up.weight"},
-      {"saint", "embed.numerical.down.bias"},            {"saint", "layers.1.attention.q.weight"},
-      {"saint", "norm.weight"}};
+  const std::pair<const char*, const char*> missing[] = {{"tab-transformer", "embed.categorical.2.weight"},
+                                                         {"tab-transformer", "embed.columns.weight"},
+                                                         {"tab-transformer", "numerical_norm.bias"},
+                                                         {"tab-transformer", "mlp.2.weight"},
+                                                         {"ft-transformer", "embed.cls"},
+                                                         {"ft-transformer", "embed.numerical.bias"},
+                                                         {"ft-transformer", "embed.categorical.bias"},
+                                                         {"ft-transformer", "layers.0.norm2.weight"},
+                                                         {"ft-transformer", "classifier.weight"},
+                                                         {"saint", "embed.numerical.up.weight"},
+                                                         {"saint", "embed.numerical.down.bias"},
+                                                         {"saint", "layers.1.attention.q.weight"},
+                                                         {"saint", "norm.weight"}};
   for (const auto& [architecture, name] : missing) {
     const Json config = SmallTable(architecture);
     std::map<std::string, Tensor> tensors = RandomTensorsOf(config);
@@ -210,7 +210,8 @@ TEST(TableStacks, ANumberThatIsRaisedToNothingIsRefused) {
 }
 
 TEST(TableStacks, AnAttentionThatTakesFewerTokensThanARowHasIsRefused) {
-  Json config = SmallTable("ft-transformer", {{"type", "linformer"}, {"k", 3}, {"n_max", 7}});
+  Json config =
+      SmallTable("ft-transformer", {{"type", "linformer"}, {"k", 3}, {"n_max", 7}, {"sharing", "headwise"}});
   const auto model = TryRandomModel(config);
   ASSERT_FALSE(model.ok());
   for (const char* word : {"layer 0", "linformer", "7"})
@@ -241,7 +242,9 @@ TEST(TableStacks, ATableOfManyRowsIsEachRowAlone) {
   std::mt19937 random(7);
   Threads one(1), three(3);
   const Json first_is_global = {{"type", "sliding_window"}, {"window", 2}, {"global_tokens", {0}}};
-  const Json configs[] = {SmallTable("tab-transformer"), SmallTable("ft-transformer"), SaintOf("columns"),
+  const Json configs[] = {SmallTable("tab-transformer"),
+                          SmallTable("ft-transformer"),
+                          SaintOf("columns"),
                           SmallTable("ft-transformer", first_is_global),
                           With(SmallTable("tab-transformer"), "categories", Json::array()),
                           With(SmallTable("ft-transformer"), "num_numerical", 0)};
@@ -283,8 +286,9 @@ TEST(TableStacks, AMissingValueIsTheFirstRowOfItsTable) {
     std::map<std::string, Tensor> tensors = RandomTensorsOf(config);
     // In the first column a missing value is as the value 4.
     Tensor& values = tensors.at("embed.categorical.0.weight");
-    auto* numbers = values.memory->as<float>();
-    std::copy_n(numbers + 4 * values.dim(1), values.dim(1), numbers);
+    std::vector<float> numbers = ToFloats(values);
+    std::copy_n(numbers.begin() + 4 * values.dim(1), values.dim(1), numbers.begin());
+    values = {DType::kF32, values.shape, numbers.data()};
     const auto model = NewNativeModel(config, *Weights::Of(tensors), {});
     ASSERT_TRUE(model.ok()) << model.status();
     Table table = RandomTable((*model)->info(), 1, random), missing = table, other = table;
@@ -373,7 +377,8 @@ TEST(TableStacks, AWorkThatIsDroppedLeavesTheOthersUnchanged) {
   Threads threads(2);
   for (const char* architecture : {"tab-transformer", "ft-transformer", "saint"}) {
     RandomModel model = MakeRandomModel(SmallTable(architecture));
-    const Table given_up = RandomTable(model->info(), 40, random), table = RandomTable(model->info(), 5, random);
+    const Table given_up = RandomTable(model->info(), 40, random),
+                table = RandomTable(model->info(), 5, random);
     const Output alone = Answer(*model, table, threads);
     for (int at = 0; at < 3; ++at) {
       auto a = model->Start(), b = model->Start();
