@@ -112,14 +112,15 @@ absl::Status Scheduler::MayEnter(const JobTerms& terms) const {
   return absl::OkStatus();
 }
 
-int64_t Scheduler::WorkspaceBytes(int64_t rows, int64_t source) const {
+int64_t Scheduler::WorkspaceBytes(int64_t rows, int64_t source, int64_t works) const {
   return model_->WorkspaceBytes(
-      {.rows = rows, .source_rows = source, .answers = rows, .threads = turns_->threads()});
+      {.rows = rows, .source_rows = source, .answers = rows, .threads = turns_->threads(), .works = works});
 }
 
 int64_t Scheduler::WorkspaceBytes(const JobTerms& terms) const {
   const int64_t rows = terms.rows - terms.source;
-  return WorkspaceBytes(terms.whole ? rows : std::min(rows, options_.max_batch_tokens), terms.source);
+  if (terms.whole) return WorkspaceBytes(rows, terms.source, 1);
+  return WorkspaceBytes(std::min(rows, options_.max_batch_tokens), terms.source, 0);
 }
 
 void Scheduler::Drain(Time until) {
@@ -319,7 +320,8 @@ void Scheduler::AddFromQueue(Time now, int64_t left, bool cutting, Batch* batch)
 // Alone, every job has: Submit() has seen to it.
 bool Scheduler::HasRoom(const JobTerms& terms, int64_t rows, const Batch& batch) const {
   const int64_t source = batch.source_rows + terms.source;
-  const int64_t pass = WorkspaceBytes(batch.rows + rows - source, source);
+  const int64_t works = terms.whole ? std::ssize(batch.works) + 1 : 0;
+  const int64_t pass = WorkspaceBytes(batch.rows + rows - source, source, works);
   return running_.empty() || reserved_ + terms.bytes + pass <= options_.state_bytes;
 }
 
@@ -375,7 +377,7 @@ int64_t Scheduler::Add(Entry& entry, int64_t rows, Batch* batch) {
 // ----------------------------------------------------------------------------------------- the step
 
 void Scheduler::Run(Batch* batch) {
-  workspace_ = WorkspaceBytes(batch->rows - batch->source_rows, batch->source_rows);
+  workspace_ = WorkspaceBytes(batch->rows - batch->source_rows, batch->source_rows, std::ssize(batch->works));
   batch->failure = Try([&] {
     turns_->Enter(seat_);
     const std::unique_ptr<Pass> pass = model_->Begin(&batch->works);

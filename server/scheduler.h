@@ -104,9 +104,10 @@ class Scheduler {
   struct Batch;  // a step's jobs and their works
   using Entries = std::vector<std::unique_ptr<Entry>>;
 
-  absl::Status MayEnter(const JobTerms& terms) const;          // mutex_ is held
-  int64_t WorkspaceBytes(int64_t rows, int64_t source) const;  // of a pass
-  int64_t WorkspaceBytes(const JobTerms& terms) const;         // of the longest pass with one job alone
+  absl::Status MayEnter(const JobTerms& terms) const;  // mutex_ is held
+  // Of a pass; `works`: as PassSize has them.
+  int64_t WorkspaceBytes(int64_t rows, int64_t source, int64_t works) const;
+  int64_t WorkspaceBytes(const JobTerms& terms) const;  // of the longest pass with one job alone
 
   // All below is for the scheduler's thread.
   void Loop();

@@ -65,7 +65,8 @@ class FakeModel : public Model {
     return 8 * (tokens + source + std::max<int64_t>(labelled, 0));
   }
   int64_t WorkspaceBytes(const PassSize& size) const override {
-    return workspace_row_bytes * (size.rows + size.source_rows);
+    return workspace_row_bytes * (size.rows + size.source_rows) +
+           workspace_work_bytes * (size.works > 0 ? size.works : size.rows);
   }
   double Cost(int64_t n, int64_t source = 0, int64_t labelled = kNoLabels) const override {
     return static_cast<double>(n + source + std::max<int64_t>(labelled, 0));
@@ -73,7 +74,7 @@ class FakeModel : public Model {
   void set_info(ModelInfo info) { info_ = std::move(info); }
 
   int layers;
-  int64_t workspace_row_bytes = 0;
+  int64_t workspace_row_bytes = 0, workspace_work_bytes = 0;
   FakeHead head = [](const std::vector<int32_t>&) { return std::vector<float>{1}; };
   std::function<void(int layer)> on_layer = [](int) {};  // in every Advance
   mutable std::vector<std::vector<int64_t>> passes;      // rows of each work

@@ -304,6 +304,16 @@ TEST_F(SchedulerTest, APassIsNotGivenRowsWhoseWorkspaceDoesNotFitBesideTheStates
   EXPECT_THAT(model_.passes, ElementsAre(ElementsAre(150, 150), ElementsAre(150, 150)));
 }
 
+// Of each input a model may hold rows that are its own: latents.
+TEST_F(SchedulerTest, OfWholeInputsAPassesWorkspaceIsOfAsManyAsThereAre) {
+  model_.workspace_work_bytes = 3000;
+  Start({.state_bytes = 10000});
+  for (int i = 0; i < 4; ++i) Submit(NewWhole(150));  // 1208 bytes of state each
+  StepAll();
+  EXPECT_THAT(model_.passes, ElementsAre(ElementsAre(150, 150), ElementsAre(150, 150)));
+  EXPECT_EQ(ReasonOf(scheduler_->Submit(NewWhole(900))), ErrorReason::kStateTooLarge);
+}
+
 TEST_F(SchedulerTest, BytesAreWaitedForAndNoSmallerJobPassesMeanwhile) {
   Start({.state_bytes = 8000});
   auto holder = Submit(400, 100);
