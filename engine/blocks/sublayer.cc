@@ -20,18 +20,21 @@ Rows Converted(RowBlock& block, const Rows& x) {
   return input;
 }
 
-// What is a product of the source, what is apart because it chooses, and what is neither.
-enum class Pack { kRows, kChoosing, kSource };
+// What is a product of the source, what is apart because it chooses or is the residual, and what is none of
+// these.
+enum class Pack { kRows, kChoosing, kQueries, kSource };
 
-Pack PackOf(const Product& product, Precision precision) {
+Pack PackOf(const Product& product, const ResidualOptions& residual, Precision precision) {
   if (product.of_source) return Pack::kSource;
+  if (residual.of_queries && product.name == "q") return Pack::kQueries;
   return product.chooses && precision == Precision::kInt8 ? Pack::kChoosing : Pack::kRows;
 }
 
-PackedWeights PackProducts(const std::vector<Product>& products, Pack pack, Precision precision) {
+PackedWeights PackProducts(const std::vector<Product>& products, Pack pack, const ResidualOptions& residual,
+                           Precision precision) {
   std::vector<PackedWeights::Part> parts;
   for (const Product& product : products) {
-    if (PackOf(product, precision) == pack) parts.push_back({product.weight, product.bias});
+    if (PackOf(product, residual, precision) == pack) parts.push_back({product.weight, product.bias});
   }
   if (pack == Pack::kChoosing) precision = PrecisionOfChoices(precision);
   return parts.empty() ? PackedWeights() : PackedWeights::Pack(parts, precision);
@@ -68,10 +71,10 @@ absl::StatusOr<Residual> Residual::Load(const WeightScope& norm_scope, const Res
   return residual;
 }
 
-Rows Residual::Open(RowBlock& block) const {
-  const Matrix<float> x = Read(block.x);
+Rows Residual::Open(RowBlock& block, const Rows& inputs) const {
+  const Matrix<float> x = options_.reads_inputs ? inputs.As<float>() : Read(block.x);
   if (options_.norm.placement != NormPlacement::kPre) return Converted(block, AsRows(x));
-  Rows input = block.buffers.input.First(block.rows()).Cols(0, options_.width);
+  Rows input = block.buffers.input.First(block.rows()).Cols(0, x.cols);
   ForRows(block, [&](int64_t first, int64_t count) {
     norm_.Apply(x.Rows(first, count), input.Slice(first, count));
   });
@@ -110,18 +113,29 @@ absl::StatusOr<AttentionSublayer> AttentionSublayer::Load(std::unique_ptr<Attent
                                                           Precision precision) {
   AttentionSublayer sublayer;
   ASSIGN_OR_RETURN(sublayer.residual_, Residual::Load(norm_scope, residual));
-  ASSIGN_OR_RETURN(Product o, LoadProduct(scope, "o", residual.width, attention->out_width()));
-  sublayer.output_ = PackedWeights::Pack({{o.weight, o.bias}}, precision);
-  sublayer.products_ = PackProducts(attention->products(), Pack::kRows, precision);
-  sublayer.choosing_ = PackProducts(attention->products(), Pack::kChoosing, precision);
-  sublayer.source_products_ = PackProducts(attention->products(), Pack::kSource, precision);
+  if (!residual.of_queries) {
+    ASSIGN_OR_RETURN(Product o, LoadProduct(scope, "o", residual.width, attention->out_width()));
+    sublayer.output_ = PackedWeights::Pack({{o.weight, o.bias}}, precision);
+  }
+  const auto packed = [&](Pack pack) {
+    return PackProducts(attention->products(), pack, residual, precision);
+  };
+  sublayer.products_ = packed(Pack::kRows);
+  sublayer.choosing_ = packed(Pack::kChoosing);
+  sublayer.queries_ = packed(Pack::kQueries);
+  sublayer.source_products_ = packed(Pack::kSource);
+  if (residual.of_queries) {
+    CHECK(residual.norm.placement == NormPlacement::kNone && sublayer.choosing_.out() == 0);
+    CHECK(sublayer.queries_.out() == residual.width && attention->out_width() == residual.width);
+  }
   int rows = 0, choosing = 0, source = 0;  // the next among its kind
   for (const Product& product : attention->products()) {
-    const Pack pack = PackOf(product, precision);
+    const Pack pack = PackOf(product, residual, precision);
     const int64_t column = pack == Pack::kSource ? sublayer.source_products_.offset(source++)
                            : pack == Pack::kChoosing
-                               ? sublayer.choosing_column() + sublayer.choosing_.offset(choosing++)
-                               : sublayer.products_.offset(rows++);
+                               ? sublayer.beside_column() + sublayer.choosing_.offset(choosing++)
+                           : pack == Pack::kQueries ? sublayer.beside_column()
+                                                    : sublayer.products_.offset(rows++);
     sublayer.columns_.push_back(column);
     const RowsApart& apart = product.apart;
     if (apart.weight.data == nullptr) continue;
@@ -133,31 +147,50 @@ absl::StatusOr<AttentionSublayer> AttentionSublayer::Load(std::unique_ptr<Attent
   return sublayer;
 }
 
-void AttentionSublayer::Open(RowBlock& block, const RowPlaces& places, const Rows& products) const {
-  const Rows input = residual_.Open(block);
-  Linear(block, input, products_, {.out = products.Cols(0, products_.out())});
+void AttentionSublayer::Open(RowBlock& block, const RowPlaces& places, const Rows& products,
+                             const Rows& inputs) const {
+  const Rows input = residual_.Open(block, inputs);
+  if (products_.out() > 0) Linear(block, input, products_, {.out = products.Cols(0, products_.out())});
   if (choosing_.out() > 0)
-    Linear(block, input, choosing_, {.out = products.Cols(choosing_column(), choosing_.out())});
+    Linear(block, input, choosing_, {.out = products.Cols(beside_column(), choosing_.out())});
   for (const Apart& apart : apart_) {
     const Rows out = products.Cols(apart.offset, apart.weights.out());
     ForRunsApart(apart.positions, places, [&](int64_t first, int64_t count) {
       Linear(block, input.Slice(first, count), apart.weights, {.out = out.Slice(first, count)});
     });
   }
+  if (queries_.out() > 0) TakeQueries(block, input, products);
 }
 
-void AttentionSublayer::OpenSource(RowBlock& source, const Rows& products) const {
-  if (!source_norm_)
-    return Linear(source, Converted(source, AsRows(source.x)), source_products_, {.out = products});
-  const Rows input = source.buffers.input.First(source.rows()).Cols(0, source.x.cols);
+// The residual stream may be what is read, so it changes when the product is done.
+void AttentionSublayer::TakeQueries(RowBlock& block, const Rows& input, const Rows& products) const {
+  const Rows queries = block.buffers.result.First(block.rows()).Cols(0, queries_.out());
+  Linear(block, input, queries_, {.out = queries});
+  ForRows(block, [&](int64_t first, int64_t count) {
+    const Rows q = queries.Slice(first, count);
+    Convert(q, AsRows(block.x.Rows(first, count)));
+    Convert(q, products.Slice(first, count).Cols(beside_column(), q.cols));
+  });
+}
+
+void AttentionSublayer::OpenSource(RowBlock& source, const Rows& products, const Rows& inputs) const {
+  const Matrix<float> x = source_reads_inputs_ ? inputs.As<float>() : source.x;
+  if (!source_norm_) return Linear(source, Converted(source, AsRows(x)), source_products_, {.out = products});
+  const Rows input = source.buffers.input.First(source.rows()).Cols(0, x.cols);
   ForRows(source, [&](int64_t first, int64_t count) {
-    source_norm_->Apply(source.x.Rows(first, count), input.Slice(first, count));
+    source_norm_->Apply(x.Rows(first, count), input.Slice(first, count));
   });
   Linear(source, input, source_products_, {.out = products});
 }
 
 void AttentionSublayer::Close(RowBlock& block, const Rows& attended) const {
-  residual_.Close(block, [&](const Epilogue& out) { Linear(block, attended, output_, out); });
+  if (output_.out() > 0)
+    return residual_.Close(block, [&](const Epilogue& out) { Linear(block, attended, output_, out); });
+  const Rows floats = block.buffers.result.First(block.rows()).Cols(0, attended.cols);
+  ForRows(block, [&](int64_t first, int64_t count) {
+    Convert(attended.Slice(first, count), floats.Slice(first, count));
+    Add(floats.Slice(first, count).As<float>(), block.x.Rows(first, count));
+  });
 }
 
 std::vector<Rows> AttentionSublayer::Split(const Rows& products, const Rows& source) const {
@@ -170,7 +203,7 @@ std::vector<Rows> AttentionSublayer::Split(const Rows& products, const Rows& sou
 }
 
 double AttentionSublayer::open_multiply_adds() const {
-  return MultiplyAdds(products_) + MultiplyAdds(choosing_);
+  return MultiplyAdds(products_) + MultiplyAdds(choosing_) + MultiplyAdds(queries_);
 }
 
 double AttentionSublayer::close_multiply_adds() const { return MultiplyAdds(output_); }

@@ -26,6 +26,11 @@ struct ResidualOptions {
   // Columns that it reads and adds to begin here: of streams side by side in a row (Gomez et al. 2017), one
   // is read, another changed. Then the norm is kPre.
   int64_t read_column = 0, write_column = 0;
+  // Not the residual stream is read but the numbers that rows begin with.
+  bool reads_inputs = false;
+  // Of an attention, without a norm of its own: its queries, as they are projected, take the place of the
+  // residual stream that was read, and what is attended is added to them as it is (Lee et al. 2019).
+  bool of_queries = false;
 };
 
 // A residual connection with its norm.
@@ -33,8 +38,9 @@ class Residual {
  public:
   static absl::StatusOr<Residual> Load(const WeightScope& norm_scope, const ResidualOptions& options);
 
-  // What the sublayer reads: norm(x) with kPre, else x; in the activation type.
-  Rows Open(RowBlock& block) const;
+  // What the sublayer reads: norm(x) with kPre, else x; in the activation type. `inputs`: the numbers that
+  // the block's rows begin with, if it reads those.
+  Rows Open(RowBlock& block, const Rows& inputs = {}) const;
   void Normalize(Matrix<const float> x, const Rows& y) const;  // the same for any rows
   // f writes the sublayer's result through the epilogue's out and add (a product's last step).
   void Close(RowBlock& block, absl::FunctionRef<void(const Epilogue&)> f) const;
@@ -58,18 +64,19 @@ struct RowPlaces {
 // are of the source, it is cross-attention.
 class AttentionSublayer : public LayerInput {
  public:
-  // Tensors: norm_scope/{weight,bias}; scope/{o and the variant's own}.
+  // Tensors: norm_scope/{weight,bias}; scope/{o, if there is one, and the variant's own}.
   static absl::StatusOr<AttentionSublayer> Load(std::unique_ptr<Attention> attention,
                                                 const WeightScope& scope, const WeightScope& norm_scope,
                                                 const ResidualOptions& residual, Precision precision);
 
   // Before the attention: norm, then all products of the input side by side into `products` [rows,
-  // products_width].
-  void Open(RowBlock& block, const RowPlaces& places, const Rows& products) const;
+  // products_width]. `inputs`: as Residual has them.
+  void Open(RowBlock& block, const RowPlaces& places, const Rows& products, const Rows& inputs = {}) const;
   // Cross-attention, for rows of the source, which are read as they are, or after the norm that is theirs:
   // all products of the source side by side into `products` [source rows, source_products_width].
-  void OpenSource(RowBlock& source, const Rows& products) const;
-  // After it: o(attended) into the residual stream. attended [rows, attention().out_width()].
+  void OpenSource(RowBlock& source, const Rows& products, const Rows& inputs = {}) const;
+  // After it: o(attended), or attended itself, into the residual stream. attended [rows,
+  // attention().out_width()].
   void Close(RowBlock& block, const Rows& attended) const;
 
   void Normalize(Matrix<const float> input, const Rows& normed) const override {
@@ -78,20 +85,24 @@ class AttentionSublayer : public LayerInput {
   const PackedWeights& products() const override { return products_; }
 
   void NormSource(Norm norm) { source_norm_ = std::move(norm); }
+  // Of the source the numbers are read that its rows begin with.
+  void ReadInputsOfSource() { source_reads_inputs_ = true; }
 
   const Attention& attention() const { return *attention_; }
   // The layer's input, of the residual stream's rows.
   Matrix<float> Input(const Matrix<float>& x) const { return residual_.Read(x); }
   bool cross() const { return source_products_.out() > 0; }
   int64_t products_width() const {
-    return choosing_.out() > 0 ? choosing_column() + choosing_.out() : products_.out();
+    const int64_t beside = choosing_.out() + queries_.out();
+    return beside > 0 ? beside_column() + beside : products_.out();
   }
   int64_t source_products_width() const { return source_products_.out(); }
   // The columns of each product, for AttentionRows: of `products`, or of `source`, which may be empty if
   // the attention is not cross().
   std::vector<Rows> Split(const Rows& products, const Rows& source) const;
   int64_t weight_bytes() const {
-    int64_t bytes = products_.bytes() + choosing_.bytes() + source_products_.bytes() + output_.bytes();
+    int64_t bytes =
+        products_.bytes() + choosing_.bytes() + queries_.bytes() + source_products_.bytes() + output_.bytes();
     for (const Apart& apart : apart_) bytes += apart.weights.bytes();
     return bytes + attention_->constant_bytes();
   }
@@ -108,13 +119,17 @@ class AttentionSublayer : public LayerInput {
     PackedWeights weights;
     int64_t offset = 0;  // of the product's columns
   };
-  int64_t choosing_column() const { return RoundUp(products_.out(), 16); }
+  // Where the results of products begin that are made beside the others.
+  int64_t beside_column() const { return RoundUp(products_.out(), 16); }
+  void TakeQueries(RowBlock& block, const Rows& input, const Rows& products) const;
 
   std::unique_ptr<Attention> attention_;
   Residual residual_;
   std::optional<Norm> source_norm_;
+  bool source_reads_inputs_ = false;
   PackedWeights products_, source_products_, output_;
   PackedWeights choosing_;        // the products that choose, where the others are int8
+  PackedWeights queries_;         // q, where it is the residual; then none chooses
   std::vector<int64_t> columns_;  // of each product, where its results begin
   std::vector<Apart> apart_;
 };

@@ -28,11 +28,12 @@ void EmbedStep::Embed(const RowsBeside& beside, int64_t first, Matrix<float> x) 
 }
 
 void OpenStep::Run(RowBlock& block, const RowsBeside& beside) const {
-  sublayer_.Open(block, beside.places, beside.products.Cols(0, sublayer_.products_width()));
+  sublayer_.Open(block, beside.places, beside.products.Cols(0, sublayer_.products_width()), beside.inputs);
 }
 
 void OpenSourceStep::Run(RowBlock& block, const RowsBeside& beside) const {
-  sublayer_.OpenSource(block, beside.source_products.Cols(0, sublayer_.source_products_width()));
+  sublayer_.OpenSource(block, beside.source_products.Cols(0, sublayer_.source_products_width()),
+                       beside.inputs);
 }
 
 void CloseStep::Run(RowBlock& block, const RowsBeside& beside) const {
