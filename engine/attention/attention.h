@@ -76,6 +76,8 @@ struct AttentionSetting {
   std::vector<int64_t> grid{};  // the model's height and width, or shape, if its positions are a grid
   int64_t source_width = 0;     // cross: of the rows that are read; 0: width
   std::optional<ImageRows> image{};
+  // Rows that the model brings, before those of the input: a sequence begins with them.
+  int64_t front = 0;
 };
 
 // What a request may say of each row beside its token, as an integer: the row's label. 0 is nothing special.

@@ -14,7 +14,7 @@ int64_t At(const std::vector<int32_t>& chosen, int64_t i) { return chosen.empty(
 
 // Of one row in one head.
 int64_t RowBytes(const AttentionInfo& attention, int64_t rows, int64_t source) {
-  return (attention.cross ? source : rows) * static_cast<int64_t>(sizeof(float));
+  return (attention.cross ? source : attention.front + rows) * static_cast<int64_t>(sizeof(float));
 }
 
 }  // namespace
@@ -25,14 +25,15 @@ bool IsChosen(const WeightsChoice& choice, int64_t attention) {
 }
 
 // In place: a row that stays never moves back.
-void Keep(const WeightsChoice& choice, LayerWeights* all) {
+void Keep(const WeightsChoice& choice, LayerWeights* all, int64_t front) {
   const int64_t heads = all->heads == 0 ? 0 : Count(choice.heads, all->heads),
-                rows = Count(choice.rows, all->rows), keys = all->keys;
+                rows = Count(choice.rows, all->rows - front), keys = all->keys;
   if (heads == all->heads && rows == all->rows) return;
   float* const weights = all->weights.data();
   for (int64_t head = 0; head < heads; ++head) {
     for (int64_t row = 0; row < rows; ++row) {
-      const float* from = weights + (At(choice.heads, head) * all->rows + At(choice.rows, row)) * keys;
+      const float* from =
+          weights + (At(choice.heads, head) * all->rows + front + At(choice.rows, row)) * keys;
       float* to = weights + (head * rows + row) * keys;
       if (from != to) std::copy(from, from + keys, to);
     }
@@ -61,7 +62,8 @@ int64_t WeighingBytes(std::span<const AttentionInfo> attentions, const WeightsCh
   for (int64_t i = 0; i < std::ssize(attentions); ++i) {
     const AttentionInfo& attention = attentions[i];
     if (IsChosen(choice, i))
-      most = std::max(most, attention.weighing_heads * rows * RowBytes(attention, rows, source));
+      most = std::max(
+          most, attention.weighing_heads * (attention.front + rows) * RowBytes(attention, rows, source));
   }
   return most + ChosenBytes(attentions, choice, rows, source);
 }

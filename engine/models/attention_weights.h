@@ -15,6 +15,7 @@ struct AttentionInfo {
   int layer = 0;     // of its stack
   bool cross = false;
   int weighing_heads = 0;  // whose weights may be asked for
+  int64_t front = 0;       // rows before the tokens', which the model brings: the first keys
 };
 
 // The weights in one attention.
@@ -26,15 +27,16 @@ struct LayerWeights {
 };
 
 // Some of all weights: those of these attentions (by their places in ModelInfo::attentions), heads and rows
-// (of Work::tokens). Each list ascends; an empty one is all.
+// (of Work::tokens: what stands before them is not chosen). Each list ascends; an empty one is all.
 struct WeightsChoice {
   std::vector<int32_t> attentions, heads, rows;
 };
 
 bool IsChosen(const WeightsChoice& choice, int64_t attention);
 
-// Of all heads and rows leaves those chosen, and gives back the memory of the others.
-void Keep(const WeightsChoice& choice, LayerWeights* all);
+// Of all heads and rows leaves those chosen, and gives back the memory of the others. The first `front` rows
+// are before the tokens'.
+void Keep(const WeightsChoice& choice, LayerWeights* all, int64_t front = 0);
 
 // Closed forms of a choice from the weights of a sequence's first rows, `source`: of an encoder-decoder. The
 // bytes that it holds, and the most that a pass takes to get it: beside it one attention's of all heads and

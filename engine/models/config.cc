@@ -44,9 +44,6 @@ void ReadShape(JsonFields& fields, ModelConfig& config) {
     config.grid = {fields.RequiredInt("height", 1, kMaxPositions),
                    fields.RequiredInt("width", 1, kMaxPositions)};
   }
-  if (fields.Int("extra_global_tokens", 0, 0, kMaxPositions) > 0) {
-    fields.Fail("extra_global_tokens: not served by this version");
-  }
 }
 
 void ReadNorm(JsonFields& fields, ModelConfig& config) {

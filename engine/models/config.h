@@ -38,7 +38,8 @@ struct ModelConfig {
   int64_t intermediate_size = 0;  // 0: not given, as some feed-forwards need none
   HiddenAct act;
   NormOptions norm;
-  bool reversible = false;  // two streams: attention reads the second and changes the first
+  bool reversible = false;          // two streams: attention reads the second and changes the first
+  int64_t extra_global_tokens = 0;  // learned rows before those of the input
   float embedding_scale = 1;
   Positions positions = Positions::kNone;
   int64_t max_positions = 0;                // max_position_embeddings; 0 = no limit

@@ -36,7 +36,8 @@ absl::StatusOr<AttentionSublayer> LoadAttention(const LayerPlan& plan, const Jso
                            .where = std::move(where),
                            .grid = plan.grid,
                            .source_width = cross ? plan.source_width : 0,
-                           .image = cross ? std::nullopt : plan.image};
+                           .image = cross ? std::nullopt : plan.image,
+                           .front = cross ? 0 : plan.front};
   JsonFields fields(options, setting.where);
   setting.num_heads = static_cast<int>(fields.Int("num_heads", plan.num_heads, 1, plan.width));
   ASSIGN_OR_RETURN(std::unique_ptr<Attention> attention, NewAttention(setting, fields, scope));
@@ -113,7 +114,7 @@ absl::StatusOr<Embedding> AddEmbedding(const ModelConfig& config, int64_t width,
   ASSIGN_OR_RETURN(Embedding embedding,
                    Embedding::Load(scope, {config.vocab_size, width, config.embedding_scale, config.positions,
                                            config.max_positions}));
-  stack.Add(set, std::make_unique<EmbedStep>(embedding));
+  stack.Add(set, std::make_unique<EmbedStep>(embedding, stack.sets()[set].front));
   return embedding;
 }
 

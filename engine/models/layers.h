@@ -28,6 +28,7 @@ struct LayerPlan {
   bool reversible = false;
   bool causal = false;
   bool first_unnormed = false;  // the first layer's attention has no norm
+  int64_t front = 0;            // rows of the set before those of the input, which all see and which see all
   int source = Stack::kItself;  // the set that cross-attention reads
   int64_t source_width = 0;     // of its rows; 0: width
   std::string key = "layers";   // of the layers in config.json, for errors
@@ -60,7 +61,7 @@ absl::Status AddLayers(const LayerPlan& plan, const std::vector<LayerConfig>& la
 absl::StatusOr<std::optional<Norm>> LoadLastNorm(const ModelConfig& config, int64_t width,
                                                  const WeightScope& scope);
 
-// Appends the embedding of tokens. The tables are the stack's.
+// Appends the embedding of tokens, behind the set's rows in front. The tables are the stack's.
 absl::StatusOr<Embedding> AddEmbedding(const ModelConfig& config, int64_t width, const WeightScope& scope,
                                        int set, Stack& stack);
 

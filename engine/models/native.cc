@@ -58,7 +58,8 @@ std::vector<AttentionInfo> AttentionsOf(const Stack& stack) {
     attentions.push_back({.type = attend.type,
                           .layer = attend.layer - first,
                           .cross = attend.cross(),
-                          .weighing_heads = attend.attention().weighing_heads()});
+                          .weighing_heads = attend.attention().weighing_heads(),
+                          .front = stack.sets()[attend.set].front});
   }
   return attentions;
 }

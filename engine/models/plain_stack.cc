@@ -3,7 +3,11 @@
 //   layers, decoder_layers  [{"attention", "cross_attention", "ffn"}, ...]
 //   reversible (false)      two streams (Gomez et al. 2017), with norm "pre": they begin alike, and the head
 //                           reads both side by side
-// Tensors: embed.*, layers.I.*, norm.*; of an encoder-decoder under encoder. and decoder.
+//   extra_global_tokens (0) of an encoder: so many learned rows, without positions, stand before the tokens'
+//                           (BigBird-ETC, Zaheer et al. 2020): all see them, and they see all. The head reads
+//                           the tokens' rows, or, with pooling "first", the first of these
+// Tensors: embed.*, embed.global.weight [extra_global_tokens, hidden_size], layers.I.*, norm.*; of an
+// encoder-decoder under encoder. and decoder.
 #include <optional>
 #include <utility>
 
@@ -14,6 +18,8 @@
 namespace heed {
 namespace {
 
+constexpr int64_t kMostGlobalTokens = 1 << 20;  // of the model's own
+
 class PlainStack : public StackRecipe {
  public:
   absl::StatusOr<LoadedStack> Load(const ModelConfig& config, const WeightScope& scope,
@@ -22,6 +28,7 @@ class PlainStack : public StackRecipe {
     LayerPlan plan(config);
     plan.precision = precision;
     plan.causal = config.architecture == Architecture::kDecoder;
+    plan.front = config.extra_global_tokens;
     if (config.architecture != Architecture::kEncoderDecoder) {
       ASSIGN_OR_RETURN(std::optional<Norm> norm,
                        AddRows(config, plan, config.layers, WorkInput::kTokens, scope, loaded));
@@ -47,17 +54,40 @@ class PlainStack : public StackRecipe {
                                                      const WeightScope& scope, LoadedStack& loaded) {
     const int64_t width = config.reversible ? 2 * config.width : config.width;
     const int set = loaded.stack.AddSet(
-        {.count = input == WorkInput::kSource ? RowCount::OfSource() : RowCount::OfInput(),
+        {.count = input == WorkInput::kSource ? RowCount::OfSource() : RowCount::OfInput(plan.front),
          .input = input,
          .width = width,
-         .remembered = plan.causal});
+         .remembered = plan.causal,
+         .front = plan.front});
     ASSIGN_OR_RETURN(const Embedding embedding, AddEmbedding(config, config.width, scope, set, loaded.stack));
     loaded.tied = config.reversible ? Tensor() : embedding.tokens();
     loaded.embedding_bytes += embedding.bytes();
+    if (plan.front > 0) {
+      ASSIGN_OR_RETURN(Tensor global, (scope / "embed.global").Get("weight", {plan.front, width}));
+      loaded.embedding_bytes += global.size() * SizeOf(global.dtype);
+      loaded.stack.Add(set, std::make_unique<TableStep>(std::move(global)));
+    }
     RETURN_IF_ERROR(AddLayers(plan, layers, &loaded.layers, scope, set, loaded.stack));
     return LoadLastNorm(config, width, scope);
   }
 };
+
+// Rows before the input's mean something to few attentions.
+void CheckGlobalTokens(JsonFields& fields, const ModelConfig& config) {
+  if (config.architecture != Architecture::kEncoder || config.reversible)
+    fields.Fail(Cat("extra_global_tokens: ", config.extra_global_tokens,
+                    " are for encoders that are not reversible"));
+  for (size_t i = 0; i < config.layers.size(); ++i) {
+    const Json& attention = config.layers[i].attention;
+    if (attention.is_object() &&
+        (attention.value("type", Json()) == "full" ||
+         (attention.value("type", Json()) == "bigbird" && attention.value("form", Json()) == "etc"))) {
+      continue;
+    }
+    fields.Fail(Cat("extra_global_tokens: layers[", i,
+                    "].attention is neither \"bigbird\" of form \"etc\" nor \"full\""));
+  }
+}
 
 }  // namespace
 
@@ -71,6 +101,8 @@ std::shared_ptr<const StackRecipe> ReadPlainStack(JsonFields& fields, ModelConfi
                             config.architecture == Architecture::kEncoderDecoder)) {
     fields.Fail("reversible: an encoder or a decoder, with norm \"pre\"");
   }
+  config.extra_global_tokens = fields.Int("extra_global_tokens", 0, 0, kMostGlobalTokens);
+  if (config.extra_global_tokens > 0) CheckGlobalTokens(fields, config);
   return std::make_shared<PlainStack>();
 }
 

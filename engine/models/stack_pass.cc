@@ -310,7 +310,7 @@ void StackPass::EndAttention() {
   const Attend& attend = stack_.attentions()[phase().attend];
   for (const Share& share : shares_) {
     if (!share.dropped && share.choice != nullptr && WantsWeights(share, attend))
-      Keep(*share.choice, &share.weights->back());
+      Keep(*share.choice, &share.weights->back(), stack_.sets()[attend.set].front);
   }
   fresh_.clear();
 }

@@ -111,8 +111,9 @@ absl::Status CheckChoice(const WeightsChoice& choice, const ModelInfo& info, int
   }
   const int64_t bytes = ChosenBytes(info.attentions, choice, rows, source);
   if (bytes <= most) return absl::OkStatus();
-  const bool cross = info.attentions[choice.attentions.front()].cross;
-  const int64_t chosen = choice.rows.empty() ? rows : std::ssize(choice.rows), keys = cross ? source : rows;
+  const AttentionInfo& first = info.attentions[choice.attentions.front()];
+  const int64_t chosen = choice.rows.empty() ? rows : std::ssize(choice.rows),
+                keys = first.cross ? source : first.front + rows;
   return AtField(
       Beyond(Error(ErrorReason::kAnswerTooLarge, "the weights of ", where, " take ", bytes, " bytes (4 * ",
                    bytes / (4 * chosen * keys), " heads of ", choice.attentions.size(), " layers * ", chosen,

@@ -25,6 +25,7 @@ struct AttentionExample {
   RowLabel labels = RowLabel::kNone;  // that it reads
   bool bare = false;                  // the tensors that it can do without are not there
   std::optional<ImageRows> image{};   // its rows come with their columns
+  int64_t front = 0;                  // rows of the model's own, before those of the input
 
   // What its attention must declare.
   bool causal() const { return place == Place::kDecoder; }
@@ -36,6 +37,11 @@ struct AttentionExample {
 
 inline AttentionExample Bare(AttentionExample example) {
   example.bare = true;
+  return example;
+}
+
+inline AttentionExample Behind(int64_t front, AttentionExample example) {
+  example.front = front;
   return example;
 }
 
@@ -160,6 +166,13 @@ inline std::vector<AttentionExample> AttentionExamples() {
       {"bigbird", R"({"block_size": 20, "num_blocks": 80, "num_random_blocks": 2, "form": "itc"})",
        Place::kEncoder, 36, 3},
       {"bigbird", R"({"block_size": 150, "num_blocks": 12, "num_random_blocks": 0})", Place::kEncoder},
+      Behind(128,
+             {"bigbird", R"({"block_size": 64, "num_blocks": 1024, "num_random_blocks": 3, "form": "etc"})",
+              Place::kEncoder}),
+      Behind(7, {"bigbird", R"({"block_size": 20, "num_blocks": 80, "num_random_blocks": 2, "form": "etc"})",
+                 Place::kEncoder, 36, 3}),
+      Behind(1, {"bigbird", R"({"block_size": 150, "num_blocks": 12, "num_random_blocks": 0, "form": "etc"})",
+                 Place::kEncoder}),
       {"memory_compressed", R"({"stride": 3})", Place::kDecoder, 32, 2, false, /*blind=*/3},
       {"memory_compressed", R"({"stride": 7, "compression": "mean"})", Place::kDecoder, 32, 4, false,
        /*blind=*/7},

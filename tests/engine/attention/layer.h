@@ -57,7 +57,8 @@ class Layer : public LayerInput {
                                    .cross = place == Place::kCross,
                                    .precision = precision_,
                                    .where = "config.json: layers[0].attention",
-                                   .image = example_.image};
+                                   .image = example_.image,
+                                   .front = example_.front};
     JsonFields fields(options, setting.where);
     return NewAttention(setting, fields, scope);
   }

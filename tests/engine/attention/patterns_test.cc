@@ -18,8 +18,9 @@ TEST(Patterns, OfBigBirdFollowTheLength) {
   for (const AttentionExample& example : ExamplesOf("bigbird")) {
     const Layer layer(example, Precision::kF32);
     const int64_t block = layer.options()["block_size"];
-    for (int64_t n : {int64_t{1}, block - 1, block, block + 1, 2 * block, 2 * block + 1, 3 * block,
-                      3 * block + 2, 4 * block + 1, 7 * block - 1, 10 * block + 3}) {
+    for (int64_t behind : {int64_t{1}, block - 1, block, block + 1, 2 * block, 2 * block + 1, 3 * block,
+                           3 * block + 2, 4 * block + 1, 7 * block - 1, 10 * block + 3}) {
+      const int64_t n = example.front + behind;
       std::vector<int64_t> rows;
       for (int64_t i = 0; i < n; i += 1 + block / 3) rows.push_back(i);
       rows.push_back(n - 1);
@@ -150,7 +151,10 @@ TEST(Patterns, RefuseWhatCannotBe) {
             {"num_random_blocks", "-1", "below 0"}},
            {Place::kEncoder,
             R"({"block_size": 4, "num_blocks": 9, "num_random_blocks": 0, "form": "etc"})",
-            {"form", "etc", "not served yet"}},
+            {"form", "etc", "extra_global_tokens"}},
+           {Place::kEncoder,
+            R"({"block_size": 4, "num_blocks": 9, "num_random_blocks": 0, "form": "itt"})",
+            {"form", "itt", "itc"}},
            {Place::kDecoder, R"({"block_size": 4, "num_blocks": 9, "num_random_blocks": 0})", {"encoders"}},
            {Place::kCross, R"({"block_size": 4, "num_blocks": 9, "num_random_blocks": 0})", {"encoders"}},
            {Place::kEncoder,

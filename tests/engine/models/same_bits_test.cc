@@ -204,9 +204,10 @@ INSTANTIATE_TEST_SUITE_P(Every, SameBits, testing::ValuesIn(Settings()),
                          [](const auto& info) { return info.param.name; });
 
 // `labelled`: some sequences come with labels.
-void ExpectSameBitsInAnyCompany(const Json& attention, bool labelled = false) {
+void ExpectSameBitsInAnyCompany(const Json& attention, bool labelled = false, int64_t front = 0) {
   Json config = SmallConfig("encoder", "classification", attention);
   config["pooling"] = "mean";
+  config["extra_global_tokens"] = front;
   for (Precision precision : {Precision::kF32, Precision::kBf16, Precision::kInt8}) {
     RandomModel model = MakeRandomModel(config, precision);
     Threads one(1), two(2), sixteen(16);
@@ -254,6 +255,15 @@ TEST(SameBits, OfAnEncoderWhoseTokensMeetInClusters) {
 TEST(SameBits, OfBlocksInAnyCompany) {
   ExpectSameBitsInAnyCompany(
       {{"type", "bigbird"}, {"block_size", 16}, {"num_blocks", 20}, {"num_random_blocks", 2}});
+}
+
+TEST(SameBits, OfBlocksBehindGlobalRowsInAnyCompany) {
+  ExpectSameBitsInAnyCompany({{"type", "bigbird"},
+                              {"form", "etc"},
+                              {"block_size", 16},
+                              {"num_blocks", 20},
+                              {"num_random_blocks", 2}},
+                             /*labelled=*/false, /*front=*/11);
 }
 
 TEST(SameBits, OfBlocksThatAreSorted) {
