@@ -3,13 +3,16 @@
 // where they stand to one another.
 //   score(i, j) = q_i . k_j / sqrt(head_dim) + relative_bias[(dy + M - 1) (2 M - 1) + dx + M - 1, head]
 //   dy, dx: lines and columns from key j to row i
-// Options: window M, 256 at most; shift s (0), below M; relative_bias (true). height and width: of the grid,
-// the
-//   model's own where the layer has none. In an encoder of images the grid is the image's, of any size.
+// Options:
+//   window M, 256 at most; shift s (0), below M; relative_bias (true)
+//   height and width: of the grid, the model's own where the layer has none. In an encoder of images the
+//     grid is the image's, of any size.
+// Tensors: q, k, v; relative_bias [(2 M - 1)^2, heads], M as the grid has it.
 // A grid that is no wider, or no higher, than M has windows of its shorter side, and no shift. Where a window
 // reaches beyond the grid, or beyond the last row, rows of zeros fill it: their keys and values are the
-// biases. Tensors: q, k, v; relative_bias [(2 M - 1)^2, heads], M as the grid has it. Encoder only: a
-// window's rows see one another. State: none; work grows as n M^2.
+// biases.
+//
+// Encoder only: a window's rows see one another. State: none; work grows as n M^2.
 //
 // grid_windows.h says where windows lie. Those of one shape have the same biases, which are laid out once for
 // several of them.
