@@ -5,9 +5,8 @@
 //               "cls_token" (false): a learned row comes first, "patch_norm" (false): after the embedding}
 //   layers      [{"attention", "ffn"}, ...], or
 //   stages      [{"layers", "num_attention_heads", "intermediate_size"}, ...]: stage s has rows of
-//   hidden_size 2^s
-//               numbers; before each but the first, 2 x 2 neighbours become one row, with zeros beyond odd
-//               sides
+//               hidden_size 2^s numbers; before each but the first, 2 x 2 neighbours become one row, with
+//               zeros beyond odd sides
 //   positions   of all rows, the learned one's included; learned ones fix the image's size
 // Without them images may be of any size, if patches divide their sides, but where "window_2d" has biases for
 // windows that are cut short by image_size.
