@@ -166,9 +166,9 @@ int64_t Stack::LargestStateBytes(const ShareSize& size, int64_t labelled) const 
     if (set.remembered) continue;
     const Attention& attention = attend.attention();
     const int64_t rows = (attend.cross() ? sets_[attend.source] : set).count.exact(size);
-    const int64_t groups = set.group == 0 ? 1 : std::max<int64_t>(rows / set.group, 1);
+    const int64_t groups = set.group == 0 ? 1 : std::min(rows / set.group, RowSet::kGroupsAtOnce);
     const int64_t bytes = Reads(attend, labelled) ? attention.LabelledStateBytes(rows, labelled)
-                                                  : attention.StateBytes(rows / groups);
+                                                  : attention.StateBytes(set.group == 0 ? rows : set.group);
     largest = std::max(largest, groups * (bytes + attention.PassBytes()));
   }
   return largest;

@@ -58,6 +58,7 @@ struct RowSet {
   // Rows that attend to one another alone: groups of so many, one after another, in which their positions are
   // counted; 0: all of a sequence.
   int64_t group = 0;
+  static constexpr int64_t kGroupsAtOnce = 64;  // that attend in one go: bounds what they keep meanwhile
   // Rows beside each other where they are an image's.
   std::function<int64_t(const ShareSize&)> columns{};
 

@@ -88,6 +88,7 @@ bool StackPass::RunPhase(Threads& threads, Turn& turn) {
   const Attend& attend = stack_.attentions()[phase().attend];
   const bool source = phase().kind == Phase::Kind::kTakeSource;
   if (rows(source ? attend.source : attend.set) == 0) return true;
+  if (stack_.sets()[attend.set].group > 0) return RunGroups(threads, turn, attend);
   if (!begun_) BeginAttention(attend, source);
   begun_ = true;
   if (!attention_.Advance(threads, turn, workspace_->scratch)) return false;
@@ -248,10 +249,6 @@ void StackPass::BeginAttention(const Attend& attend, bool source) {
     const int64_t from = attend.cross() ? part(s, attend.source).row : 0;
     AttentionRows rows = RowsOf(s, attend, source);
     if (shares_[s].dropped || (source ? rows.source_count : rows.count) == 0) continue;
-    if (stack_.sets()[attend.set].group > 0) {
-      BeginGroups(s, attend, products);
-      continue;
-    }
     AttentionRun& run = RunOf(s, attend);
     if (!source && WantsWeights(shares_[s], attend)) AskForWeights(s, attend, run, rows);
     std::vector<Rows> own;
@@ -264,24 +261,50 @@ void StackPass::BeginAttention(const Attend& attend, bool source) {
   }
 }
 
-// Of a share whose rows attend in groups.
-void StackPass::BeginGroups(int share, const Attend& attend, const std::vector<Rows>& products) {
-  const Part& of = part(share, attend.set);
-  const int64_t group = stack_.sets()[attend.set].group;
-  CHECK_EQ(of.count % group, 0);
-  for (int64_t g = 0; g < of.count / group; ++g) {
-    const int64_t row = of.row + g * group;
-    std::vector<Rows> own;
-    for (const Rows& product : products) own.push_back(product.Slice(row, group));
-    attention_.Add(share, RunOf(share, attend, g), RowsOf(attend, row, group), own);
+// Where rows attend in groups: some groups after another.
+bool StackPass::RunGroups(Threads& threads, Turn& turn, const Attend& attend) {
+  for (; begun_ || BeginGroups(attend); begun_ = false) {
+    begun_ = true;
+    if (turn.room <= 0 || !attention_.Advance(threads, turn, workspace_->scratch)) return false;
   }
+  fresh_.clear();
+  grouped_ = 0;
+  return true;
 }
 
-AttentionRun& StackPass::RunOf(int share, const Attend& attend, size_t group) {
+// The next groups; false if all have attended.
+bool StackPass::BeginGroups(const Attend& attend) {
+  CHECK(!attend.cross() && !stack_.sets()[attend.set].remembered);
+  const int64_t group = stack_.sets()[attend.set].group;
+  const std::vector<Rows> products =
+      attend.sublayer->Split(workspace_->sets[attend.set].products.rows(), Rows());
+  attention_.Clear(alone_ ? kAlone : kAloneAwake);
+  fresh_.clear();
+  for (int s = 0; s < std::ssize(shares_); ++s) {
+    const Part& of = part(s, attend.set);
+    CHECK_EQ(of.count % group, 0);
+    if (shares_[s].dropped) continue;
+    for (int64_t row = std::max(of.row, grouped_);
+         row < of.row + of.count && std::ssize(fresh_) < RowSet::kGroupsAtOnce; row += group) {
+      AddGroup(s, attend, row, products);
+      grouped_ = row + group;
+    }
+  }
+  return !fresh_.empty();
+}
+
+void StackPass::AddGroup(int share, const Attend& attend, int64_t row, const std::vector<Rows>& products) {
+  const int64_t group = stack_.sets()[attend.set].group;
+  std::vector<Rows> own;
+  for (const Rows& product : products) own.push_back(product.Slice(row, group));
+  fresh_.push_back(attend.attention().Start());
+  attention_.Add(share, *fresh_.back(), RowsOf(attend, row, group), own);
+}
+
+AttentionRun& StackPass::RunOf(int share, const Attend& attend) {
   if (stack_.sets()[attend.set].remembered) return shares_[share].sequence->run(attend.index);
-  auto& runs = fresh_[share];
-  if (group == runs.size()) runs.push_back(attend.attention().Start());
-  return *runs.at(group);
+  if (!fresh_[share]) fresh_[share] = attend.attention().Start();
+  return *fresh_[share];
 }
 
 // Whether the attention is among those whose weights the share asks for.

@@ -99,8 +99,10 @@ class StackPass {
   void RunSteps(RowBlock& block, int64_t first) const;
   bool RunPhase(Threads& threads, Turn& turn);
   void BeginAttention(const Attend& attend, bool source);
-  void BeginGroups(int share, const Attend& attend, const std::vector<Rows>& products);
-  AttentionRun& RunOf(int share, const Attend& attend, size_t group = 0);
+  bool RunGroups(Threads& threads, Turn& turn, const Attend& attend);
+  bool BeginGroups(const Attend& attend);
+  void AddGroup(int share, const Attend& attend, int64_t row, const std::vector<Rows>& products);
+  AttentionRun& RunOf(int share, const Attend& attend);
   bool WantsWeights(const Share& share, const Attend& attend) const;
   void AskForWeights(int share, const Attend& attend, const AttentionRun& run, AttentionRows& rows) const;
   void EndAttention();
@@ -121,8 +123,9 @@ class StackPass {
   bool alone_ = true;        // the last program was one thread's
   bool begun_ = false;       // the attention at hand
   AttentionPass attention_;  // at hand
-  // By share, of each group of its rows: what remembers nobody's rows.
-  std::vector<std::vector<std::unique_ptr<AttentionRun>>> fresh_;
+  // What remembers nobody's rows: of each share, or of the groups that attend.
+  std::vector<std::unique_ptr<AttentionRun>> fresh_;
+  int64_t grouped_ = 0;  // rows of the set at hand whose groups have attended, or do
 };
 
 }  // namespace heed
