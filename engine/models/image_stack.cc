@@ -217,7 +217,7 @@ void ReadSize(JsonFields& fields, ImageInput& image) {
 }
 
 void ReadInput(JsonFields& fields, ImageConfig& config) {
-  JsonFields own(fields.Raw("input"), "config.json: input");
+  JsonFields own(fields.Raw("input"), fields.Name("input"));
   own.Choice("kind", {"patches"});
   ImageInput& image = config.image;
   image.channels = own.RequiredInt("channels", 1, kMostNumbers);
@@ -230,7 +230,7 @@ void ReadInput(JsonFields& fields, ImageConfig& config) {
     own.Fail(Cat("image_size: ", image.height, " x ", image.width, " has more than ", kMostRows, " patches"));
   config.cls = own.Bool("cls_token", false);
   config.patch_norm = own.Bool("patch_norm", false);
-  if (absl::Status status = own.Finish(); !status.ok()) fields.Fail(std::string(status.message()));
+  fields.Fail(own.Finish());
 }
 
 void ReadStages(JsonFields& fields, const ModelConfig& model, ImageConfig& config) {
@@ -241,14 +241,14 @@ void ReadStages(JsonFields& fields, const ModelConfig& model, ImageConfig& confi
     return fields.Fail(Cat("stages: rows of hidden_size ", model.width, " become wider than ", kMostNumbers,
                            " in ", std::ssize(stages), " stages"));
   for (int s = 0; s < std::ssize(stages); ++s) {
-    JsonFields own(stages[s], Cat("config.json: stages[", s, "]"));
+    JsonFields own(stages[s], Cat(fields.Name("stages"), "[", s, "]"));
     StageConfig& stage = config.stages.emplace_back();
     stage.key = Cat("stages[", s, "].layers");
     stage.scope = Cat("stages.", s);
     stage.num_heads = static_cast<int>(own.RequiredInt("num_attention_heads", 1, model.width << s));
     stage.intermediate_size = own.RequiredInt("intermediate_size", 1, 16 * kMostNumbers);
     stage.layers = ReadLayers(own, "layers", /*cross=*/false);
-    if (absl::Status status = own.Finish(); !status.ok()) fields.Fail(std::string(status.message()));
+    fields.Fail(own.Finish());
   }
 }
 
