@@ -263,7 +263,7 @@ void StackPass::BeginAttention(const Attend& attend, bool source) {
 
 // Where rows attend in groups: some groups after another.
 bool StackPass::RunGroups(Threads& threads, Turn& turn, const Attend& attend) {
-  for (; begun_ || BeginGroups(attend); begun_ = false) {
+  for (; begun_ || BeginGroups(attend, turn); begun_ = false) {
     begun_ = true;
     if (turn.room <= 0 || !attention_.Advance(threads, turn, workspace_->scratch)) return false;
   }
@@ -273,7 +273,7 @@ bool StackPass::RunGroups(Threads& threads, Turn& turn, const Attend& attend) {
 }
 
 // The next groups; false if all have attended.
-bool StackPass::BeginGroups(const Attend& attend) {
+bool StackPass::BeginGroups(const Attend& attend, Turn& turn) {
   CHECK(!attend.cross() && !stack_.sets()[attend.set].remembered);
   const int64_t group = stack_.sets()[attend.set].group;
   const std::vector<Rows> products =
@@ -290,6 +290,9 @@ bool StackPass::BeginGroups(const Attend& attend) {
       grouped_ = row + group;
     }
   }
+  // What so few rows keep costs more to write than to attend to.
+  const auto numbers = static_cast<double>(attend.attention().StateBytes(group) / SizeOf(DType::kF32));
+  turn.room -= kRowWise * numbers * static_cast<double>(fresh_.size());
   return !fresh_.empty();
 }
 

@@ -100,7 +100,7 @@ class StackPass {
   bool RunPhase(Threads& threads, Turn& turn);
   void BeginAttention(const Attend& attend, bool source);
   bool RunGroups(Threads& threads, Turn& turn, const Attend& attend);
-  bool BeginGroups(const Attend& attend);
+  bool BeginGroups(const Attend& attend, Turn& turn);
   void AddGroup(int share, const Attend& attend, int64_t row, const std::vector<Rows>& products);
   AttentionRun& RunOf(int share, const Attend& attend);
   bool WantsWeights(const Share& share, const Attend& attend) const;
