@@ -124,6 +124,7 @@ struct ModelInfo {
   int64_t vocab_size = 0;
   int64_t output_width = 0;       // floats in an answer: vocab_size, num_labels or width
   bool pooled = false;            // one answer for all rows
+  bool answers_tokens = true;     // else one for each token; false: for each of other rows, Model::Answers()
   int64_t max_tokens = 0;         // the longest sequence; 0 = no limit of its own
   int64_t max_source_tokens = 0;  // encoder-decoders: the longest source; 0 = no limit of its own
   DecodeClass decode = DecodeClass::kNone;

@@ -110,6 +110,9 @@ void AddCosts(const Model& model, int64_t longest, v1::ModelDescription* out) {
 }  // namespace
 
 std::vector<std::string> RpcsOf(const ModelInfo& info) {
+  // Requests bring tokens, and answers are of all of them or of each.
+  const bool reads_tokens = info.input.ids == 1 && info.input.numbers == 0 && info.id_limits.empty();
+  if (!reads_tokens || (!info.pooled && !info.answers_tokens)) return {};
   switch (info.head) {
     case Head::kClassification:
     case Head::kTokenClassification:

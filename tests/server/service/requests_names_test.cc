@@ -119,6 +119,32 @@ TEST(Names, OfModelsThatAnswerOtherRpcsAreRefused) {
   }
 }
 
+TEST(Names, OfModelsThatReadOrAnswerOtherThanTokensAreRefused) {
+  const std::function<void(ModelInfo&)> changes[] = {
+      [](ModelInfo& info) { info.input = {.ids = 0, .numbers = 3}; },  // vectors, or patches of an image
+      [](ModelInfo& info) { info.input.numbers = 2; },                 // a table
+      [](ModelInfo& info) { info.input.ids = 4; },
+      [](ModelInfo& info) { info.id_limits = {5}; },
+      [](ModelInfo& info) { info.answers_tokens = info.pooled = false; },  // rows that were pooled, latents
+  };
+  for (const auto& change : changes) {
+    auto world = World::Ready(EveryModel([&](FakeModel& model) {
+      ModelInfo info = model.info();
+      change(info);
+      model.set_info(info);
+    }));
+    for (const Rpc& rpc : EveryRpc()) {
+      SCOPED_TRACE(rpc.name);
+      ExpectTold(AskFor(*world, rpc, Named(rpc.model)).status,
+                 {.reason = "RPC_UNSUPPORTED",
+                  .field = "target.model",
+                  .message = Cat("'", rpc.model, "' does not answer ", rpc.name,
+                                 ", it answers none of heed.v1.Inference")});
+    }
+    EXPECT_TRUE(Describe(*world, "reader").ok());
+  }
+}
+
 TEST(Names, ComeWithAPriority) {
   auto world = World::Ready(EveryModel());
   for (const Rpc& rpc : EveryRpc()) {
