@@ -22,10 +22,10 @@ SHARED = ROOT.parent / "shared" / "oracle"
 DTYPES = ("f32", "bf16", "int8")
 
 # The oracle's cases that Heed agrees with, all tried by `full`; tests/golden holds the small ones that every run tries.
-AGREED = ("native/axial-causal-decoder", "native/axial-encoder", "native/bigbird-*",
-          "native/blockwise-*", "native/compressive-*",
-          "native/ft-transformer-*", "native/funnel-*", "native/image-*",
-          "native/large-bigbird-*", "native/large-full-*", "native/large-funnel-*", "native/large-linear-*",
+AGREED = ("native/axial-3d-*", "native/axial-4d-*", "native/axial-causal-*", "native/axial-encoder",
+          "native/bigbird-*", "native/blockwise-*", "native/compressive-*", "native/ft-transformer-*",
+          "native/funnel-*", "native/image-*", "native/large-axial-*", "native/large-bigbird-*",
+          "native/large-full-*", "native/large-funnel-*", "native/large-linear-*",
           "native/large-memory-compressed-*", "native/large-performer-*", "native/large-plain-*",
           "native/large-relative-memory-*", "native/large-reversible-*", "native/large-sliding-window-*",
           "native/large-softmax-*", "native/large-sparse-strided-*", "native/large-synthesizer-*",
@@ -33,8 +33,9 @@ AGREED = ("native/axial-causal-decoder", "native/axial-encoder", "native/bigbird
           "native/memory-compressed-*", "native/moe-*", "native/nystrom-*", "native/perceiver-*",
           "native/performer-*", "native/persistent-*", "native/pkm-*", "native/plain-*", "native/relative-memory-*",
           "native/reversible-*", "native/routing-*", "native/saint*", "native/seq2seq-*", "native/set-*",
-          "native/sinkhorn-*", "native/sliding-window-*", "native/softmax-*", "native/sparse-fixed-*", "native/sparse-strided-*",
-          "native/synthesizer-*", "native/tab-transformer-*", "native/weights-*", "sampling", "tokenizers/word-level")
+          "native/sinkhorn-*", "native/sliding-window-*", "native/softmax-*", "native/sparse-fixed-*",
+          "native/sparse-strided-*", "native/synthesizer-*", "native/tab-transformer-*", "native/weights-*",
+          "sampling", "tokenizers/word-level")
 
 # Instruction sets, weakest first: name, the CPU's flags, oneDNN's limit, Highway's limit.
 LEVELS = (
