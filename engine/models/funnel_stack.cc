@@ -23,6 +23,7 @@
 #include "engine/base/status.h"
 #include "engine/models/layers.h"
 #include "engine/models/stack_recipe.h"
+#include "engine/ops/rows.h"
 
 namespace heed {
 namespace {
@@ -91,8 +92,7 @@ class AddRepeated : public RowMove {
       const int64_t token = first + r - apart_;
       const int64_t at = token < 0 ? first + r : apart_ + (token >> halvings_);
       if (at >= from.rows.rows) continue;
-      const float* row = from.rows.row(at);
-      for (int64_t c = 0; c < to.cols; ++c) to.row(r)[c] += row[c];
+      Add(from.rows.Rows(at, 1), to.Rows(r, 1));
     }
   }
 

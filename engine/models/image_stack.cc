@@ -161,8 +161,9 @@ class ImageStack : public StackRecipe {
     Stack& stack = loaded.stack;
     const WeightScope embed = scope / "embed";
     stack.AddMove(set, Stack::kItself, std::make_unique<TakeNumbers>(own_.front()));
-    RETURN_IF_ERROR(AddProduct(embed / "patches", plan.width, own_.patch_numbers(), std::nullopt,
-                               plan.precision, set, stack));
+    ASSIGN_OR_RETURN(PackedWeights patches,
+                     LoadWeights(embed, "patches", plan.width, own_.patch_numbers(), plan.precision));
+    stack.Add(set, std::make_unique<ProjectStep>(std::move(patches), std::nullopt));
     if (own_.patch_norm) {
       ASSIGN_OR_RETURN(Norm norm, Norm::Load(embed / "norm", plan.width, plan.norm));
       stack.Add(set, std::make_unique<NormStep>(std::move(norm)));
@@ -186,15 +187,9 @@ class ImageStack : public StackRecipe {
     const int64_t joined = 2 * plan.width;
     stack.AddMove(set, set - 1, std::make_unique<MergeNeighbours>());
     ASSIGN_OR_RETURN(Norm norm, Norm::Load(scope / "norm", joined, plan.norm));
-    return AddProduct(scope / "reduction", plan.width, joined, std::move(norm), plan.precision, set, stack);
-  }
-
-  static absl::Status AddProduct(const WeightScope& scope, int64_t out, int64_t in, std::optional<Norm> norm,
-                                 Precision precision, int set, Stack& stack) {
-    PackedWeights::Part part;
-    ASSIGN_OR_RETURN(part.weight, scope.Get("weight", {out, in}));
-    ASSIGN_OR_RETURN(part.bias, scope.Optional("bias", {out}));
-    stack.Add(set, std::make_unique<ProjectStep>(PackedWeights::Pack({part}, precision), std::move(norm)));
+    ASSIGN_OR_RETURN(PackedWeights reduction,
+                     LoadWeights(scope, "reduction", plan.width, joined, plan.precision));
+    stack.Add(set, std::make_unique<ProjectStep>(std::move(reduction), std::move(norm)));
     return absl::OkStatus();
   }
 

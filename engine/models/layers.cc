@@ -102,6 +102,12 @@ absl::Status AddLayers(const LayerPlan& plan, const std::vector<LayerConfig>& la
   return absl::OkStatus();
 }
 
+absl::StatusOr<PackedWeights> LoadWeights(const WeightScope& scope, const std::string& name, int64_t out,
+                                          int64_t in, Precision precision) {
+  ASSIGN_OR_RETURN(const Product product, LoadProduct(scope, name, out, in));
+  return PackedWeights::Pack({{product.weight, product.bias}}, precision);
+}
+
 absl::StatusOr<std::optional<Norm>> LoadLastNorm(const ModelConfig& config, int64_t width,
                                                  const WeightScope& scope) {
   if (config.norm.placement != NormPlacement::kPre) return std::nullopt;

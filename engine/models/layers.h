@@ -57,6 +57,10 @@ absl::Status AddLayer(const LayerPlan& plan, const LayerConfig& layer, int i, in
 absl::Status AddLayers(const LayerPlan& plan, const std::vector<LayerConfig>& layers, int* number,
                        const WeightScope& scope, int set, Stack& stack);
 
+// A product beside the layers'. Tensors: scope/NAME.weight [out, in], and .bias where present.
+absl::StatusOr<PackedWeights> LoadWeights(const WeightScope& scope, const std::string& name, int64_t out,
+                                          int64_t in, Precision precision);
+
 // scope/norm, where the configuration's norms come first and one is due at the end; else none.
 absl::StatusOr<std::optional<Norm>> LoadLastNorm(const ModelConfig& config, int64_t width,
                                                  const WeightScope& scope);

@@ -2,9 +2,8 @@
 // the input again and again: each block is
 //   Z += cross_attention(norm_cross(Z), norm_input(inputs));  Z += ffn(norm_ffn(Z));  its layers on Z,
 // and blocks may share their weights. What an input costs grows with its length times the latents.
-//   input               {"kind": "tokens"}: ids, embedded in input_size numbers; {"kind": "floats"}: vectors
-//   of
-//                       input_size numbers. The positions of either are added
+//   input               {"kind": "tokens"}: ids, embedded in input_size numbers; {"kind": "floats"}:
+//                       vectors of input_size numbers. The positions of either are added
 //   input_size, num_latents
 //   cross_attention ({"type": "full"})  attention of any type that reads a source, with its own num_heads
 //   layers              [{"attention", "ffn"}, ...], those of one block; its first ffn is "dense"

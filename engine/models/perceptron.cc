@@ -1,8 +1,10 @@
 #include "engine/models/perceptron.h"
 
 #include <string>
+#include <utility>
 
 #include "engine/base/status.h"
+#include "engine/models/layers.h"
 
 namespace heed {
 namespace {
@@ -14,12 +16,12 @@ constexpr int64_t kMaxWidth = 1 << 20;
 
 Perceptron ReadPerceptron(JsonFields& fields) {
   Perceptron perceptron;
-  JsonFields own(fields.Raw("mlp"), "mlp");
+  JsonFields own(fields.Raw("mlp"), fields.Name("mlp"));
   if (!own.Has("sizes")) own.Fail("sizes is missing");
   perceptron.sizes = own.Ints("sizes", 0, kMaxLayers, 1, kMaxWidth);
   const std::string act = own.Choice("act", {"relu", "selu", "gelu"});
   perceptron.act = act == "relu" ? Activation::kRelu : act == "selu" ? Activation::kSelu : Activation::kGelu;
-  if (absl::Status status = own.Finish(); !status.ok()) fields.Fail(std::string(status.message()));
+  fields.Fail(own.Finish());
   return perceptron;
 }
 
@@ -30,12 +32,9 @@ absl::StatusOr<OutputHead> LoadPerceptron(const Perceptron& perceptron, int64_t 
   std::vector<int64_t> sizes = perceptron.sizes;
   sizes.push_back(out);
   for (size_t i = 0; i < sizes.size(); ++i) {
-    const WeightScope layer = scope / Cat("mlp.", i);
-    PackedWeights::Part part;
-    ASSIGN_OR_RETURN(part.weight, layer.Get("weight", {sizes[i], in}));
-    ASSIGN_OR_RETURN(part.bias, layer.Optional("bias", {sizes[i]}));
-    const bool last = i + 1 == sizes.size();
-    head.layers.push_back(PackedWeights::Pack({part}, last ? Precision::kF32 : precision));
+    const Precision of_layer = i + 1 == sizes.size() ? Precision::kF32 : precision;
+    ASSIGN_OR_RETURN(PackedWeights layer, LoadWeights(scope, Cat("mlp.", i), sizes[i], in, of_layer));
+    head.layers.push_back(std::move(layer));
     in = sizes[i];
   }
   return head;

@@ -7,9 +7,8 @@
 // each row's cls (norm "pre": of norm(cls)).
 //   categories ([])     of each categorical column, how many values; ids 1 .. so many, 0 is missing
 //   num_numerical (0)   numerical columns
-//   layers              [{"axis": "columns" | "rows", "attention", "ffn"}, ...]; along "rows" the attention
-//   is
-//                       "full", or "softmax" without what compares positions
+//   layers              [{"axis": "columns" | "rows", "attention", "ffn"}, ...]; along "rows" the
+//                       attention is "full", or "softmax" without what compares positions
 //   rows                sizes of layers along "rows": {"num_attention_heads", "intermediate_size"} (the
 //                       model's)
 //   mlp                 {"sizes": of the hidden layers, "act" ("relu" | "selu" | "gelu")}
@@ -247,11 +246,11 @@ std::shared_ptr<const StackRecipe> ReadSaintStack(JsonFields& fields, ModelConfi
   }
   const Json sizes = fields.Has("rows") ? fields.Raw("rows") : Json::object();
   fields.Ignore("rows");
-  JsonFields rows(sizes, "rows");
+  JsonFields rows(sizes, fields.Name("rows"));
   recipe->rows_heads = static_cast<int>(rows.Int("num_attention_heads", config.num_heads, 1, wide));
   recipe->rows_intermediate_size =
       rows.Int("intermediate_size", config.intermediate_size, 1, int64_t{1} << 20);
-  if (absl::Status status = rows.Finish(); !status.ok()) fields.Fail(std::string(status.message()));
+  fields.Fail(rows.Finish());
   return recipe;
 }
 

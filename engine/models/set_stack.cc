@@ -123,7 +123,8 @@ class Building {
   absl::Status Pool(const Block& block, const WeightScope& scope) {
     if (block.feed_forward) {
       const int64_t width = WidthOf(x_);
-      ASSIGN_OR_RETURN(PackedWeights weights, LoadWeights(scope, "feed_forward", width));
+      ASSIGN_OR_RETURN(PackedWeights weights,
+                       LoadWeights(scope, "feed_forward", width, width, options_.precision));
       stack().Add(
           x_, std::make_unique<ReluStep>(std::move(weights), ReluStep::Options{.of_inputs = IsInput(x_)}));
     }
@@ -159,7 +160,8 @@ class Building {
                           .sublayer = std::make_unique<AttentionSublayer>(std::move(sublayer))});
     if (set == x_) input_ = false;
     RETURN_IF_ERROR(AddNorm(set, scope / "norm0"));
-    ASSIGN_OR_RETURN(PackedWeights o, LoadWeights(scope, "o", config_.width));
+    ASSIGN_OR_RETURN(PackedWeights o,
+                     LoadWeights(scope, "o", config_.width, config_.width, options_.precision));
     stack().Add(set, std::make_unique<ReluStep>(std::move(o), ReluStep::Options{.adds = true}));
     return AddNorm(set, scope / "norm1");
   }
@@ -189,12 +191,6 @@ class Building {
     ASSIGN_OR_RETURN(Norm norm, Norm::Load(scope, config_.width, norm_));
     stack().Add(set, std::make_unique<NormStep>(std::move(norm)));
     return absl::OkStatus();
-  }
-
-  // Square.
-  absl::StatusOr<PackedWeights> LoadWeights(const WeightScope& scope, const char* name, int64_t width) const {
-    ASSIGN_OR_RETURN(const Product product, LoadProduct(scope, name, width, width));
-    return PackedWeights::Pack({{product.weight, product.bias}}, options_.precision);
   }
 
   const ModelConfig& config_;

@@ -208,12 +208,8 @@ void TransformerPass::AnswerBlock(RowBlock& block, int64_t first) {
 void TransformerPass::RunLayers(RowBlock& block, Rows input, const Rows& outputs) {
   const OutputHead& head = model_.head();
   if (head.relu_first) {
-    ForRows(block, [&](int64_t begin, int64_t count) {
-      const Matrix<float> rows = input.Slice(begin, count).As<float>();
-      for (int64_t r = 0; r < count; ++r) {
-        for (int64_t c = 0; c < rows.cols; ++c) rows.row(r)[c] = std::max(rows.row(r)[c], 0.0f);
-      }
-    });
+    ForRows(block,
+            [&](int64_t begin, int64_t count) { Activate(Activation::kRelu, input.Slice(begin, count)); });
   }
   for (size_t i = 0; i < head.layers.size(); ++i) {
     const bool last = i + 1 == head.layers.size();

@@ -29,16 +29,6 @@ Json WithDecoder(const std::string& head, const Json& attention = kFull) {
   return config;
 }
 
-Json With(Json config, const std::string& pointer, const Json& value) {
-  config[Json::json_pointer(pointer)] = value;
-  return config;
-}
-
-Json Without(Json config, const std::string& key) {
-  config.erase(key);
-  return config;
-}
-
 const Stack& StackOf(const Model& model) { return static_cast<const Transformer&>(model).stack(); }
 
 TEST(FunnelStack, EveryRefusalNamesTheFieldTheValueAndTheLimit) {

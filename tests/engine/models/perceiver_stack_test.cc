@@ -24,16 +24,6 @@ Json Perceiver(const std::string& kind, const std::string& head) {
   return config;
 }
 
-Json With(Json config, const std::string& pointer, const Json& value) {
-  config[Json::json_pointer(pointer)] = value;
-  return config;
-}
-
-Json Without(Json config, const std::string& key) {
-  config.erase(key);
-  return config;
-}
-
 TEST(PerceiverStack, EveryRefusalNamesTheFieldTheValueAndTheLimit) {
   struct Case {
     Json config;

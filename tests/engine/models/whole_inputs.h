@@ -6,6 +6,7 @@
 #include <memory>
 #include <numeric>
 #include <random>
+#include <string>
 #include <vector>
 
 #include "engine/models/transformer.h"
@@ -119,6 +120,17 @@ inline void ExpectAWorkspaceAsDeclared(const Json& config, Precision precision) 
       EXPECT_LE(held, model->WorkspaceBytes(size)) << "of how many inputs is not known";
     }
   }
+}
+
+// A configuration with a value changed, as "/layers/0/attention" has it, and without a key.
+inline Json With(Json config, const std::string& pointer, const Json& value) {
+  config[Json::json_pointer(pointer)] = value;
+  return config;
+}
+
+inline Json Without(Json config, const std::string& key) {
+  config.erase(key);
+  return config;
 }
 
 // What is said of a configuration that is refused; "accepted" if it is not.
