@@ -9,17 +9,6 @@
 namespace heed {
 namespace {
 
-Rows AsRows(const Matrix<float>& x) { return {DType::kF32, x.data, x.rows, x.cols, x.stride}; }
-
-// Numbers of the block's rows in the activation type.
-Rows Converted(RowBlock& block, const Rows& x) {
-  Rows input = block.buffers.input.First(block.rows()).Cols(0, x.cols);
-  if (input.dtype == DType::kF32) return x;
-  ForRows(block,
-          [&](int64_t first, int64_t count) { Convert(x.Slice(first, count), input.Slice(first, count)); });
-  return input;
-}
-
 // What is a product of the source, what is apart because it chooses or is the residual, and what is none of
 // these.
 enum class Pack { kRows, kChoosing, kQueries, kSource };
@@ -62,6 +51,17 @@ double MultiplyAdds(const PackedWeights& weights) {
 
 }  // namespace
 
+Rows ForProduct(RowBlock& block, const Matrix<float>& x, const Norm* norm) {
+  const Rows read = block.buffers.input.First(block.rows()).Cols(0, x.cols);
+  if (norm == nullptr && read.dtype == DType::kF32) return AsRows(x);
+  ForRows(block, [&](int64_t first, int64_t count) {
+    const Matrix<float> from = x.Rows(first, count);
+    const Rows to = read.Slice(first, count);
+    norm != nullptr ? norm->Apply(from, to) : Convert(AsRows(from), to);
+  });
+  return read;
+}
+
 absl::StatusOr<Residual> Residual::Load(const WeightScope& norm_scope, const ResidualOptions& options) {
   CHECK(options.read_column == options.write_column || options.norm.placement == NormPlacement::kPre);
   Residual residual;
@@ -73,12 +73,7 @@ absl::StatusOr<Residual> Residual::Load(const WeightScope& norm_scope, const Res
 
 Rows Residual::Open(RowBlock& block, const Rows& inputs) const {
   const Matrix<float> x = options_.reads_inputs ? inputs.As<float>() : Read(block.x);
-  if (options_.norm.placement != NormPlacement::kPre) return Converted(block, AsRows(x));
-  Rows input = block.buffers.input.First(block.rows()).Cols(0, x.cols);
-  ForRows(block, [&](int64_t first, int64_t count) {
-    norm_.Apply(x.Rows(first, count), input.Slice(first, count));
-  });
-  return input;
+  return ForProduct(block, x, options_.norm.placement == NormPlacement::kPre ? &norm_ : nullptr);
 }
 
 void Residual::Normalize(Matrix<const float> x, const Rows& y) const {
@@ -175,11 +170,7 @@ void AttentionSublayer::TakeQueries(RowBlock& block, const Rows& input, const Ro
 
 void AttentionSublayer::OpenSource(RowBlock& source, const Rows& products, const Rows& inputs) const {
   const Matrix<float> x = source_reads_inputs_ ? inputs.As<float>() : source.x;
-  if (!source_norm_) return Linear(source, Converted(source, AsRows(x)), source_products_, {.out = products});
-  const Rows input = source.buffers.input.First(source.rows()).Cols(0, x.cols);
-  ForRows(source, [&](int64_t first, int64_t count) {
-    source_norm_->Apply(x.Rows(first, count), input.Slice(first, count));
-  });
+  const Rows input = ForProduct(source, x, source_norm_ ? &*source_norm_ : nullptr);
   Linear(source, input, source_products_, {.out = products});
 }
 

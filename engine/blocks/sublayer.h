@@ -19,6 +19,12 @@
 
 namespace heed {
 
+inline Rows AsRows(const Matrix<float>& x) { return {DType::kF32, x.data, x.rows, x.cols, x.stride}; }
+
+// What a product reads of the block's rows: their norm or, if there is none, they themselves; in the
+// activation type, so that f32 may be the rows where they are.
+Rows ForProduct(RowBlock& block, const Matrix<float>& x, const Norm* norm);
+
 // How a sublayer stands in the residual stream.
 struct ResidualOptions {
   int64_t width = 0;

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "engine/ops/rows.h"
-
 namespace heed {
 
 void EmbedStep::Run(RowBlock& block, const RowsBeside& beside) const {
@@ -45,23 +43,13 @@ void FeedForwardStep::Run(RowBlock& block, const RowsBeside&) const { sublayer_.
 void NormStep::Run(RowBlock& block, const RowsBeside&) const {
   ForRows(block, [&](int64_t first, int64_t count) {
     const Matrix<float> x = block.x.Rows(first, count).Cols(column_, norm_.width());
-    norm_.Apply(x, {DType::kF32, x.data, x.rows, x.cols, x.stride});
+    norm_.Apply(x, AsRows(x));
   });
 }
 
 void ProjectStep::Run(RowBlock& block, const RowsBeside& beside) const {
-  const Rows inputs = beside.inputs.Cols(0, weights_.in());
-  const Rows read = norm_ || block.buffers.input.rows().dtype != DType::kF32
-                        ? block.buffers.input.First(block.rows()).Cols(0, weights_.in())
-                        : inputs;
-  if (read.data != inputs.data) {
-    ForRows(block, [&](int64_t first, int64_t count) {
-      const Rows from = inputs.Slice(first, count), to = read.Slice(first, count);
-      norm_ ? norm_->Apply(from.As<const float>(), to) : Convert(from, to);
-    });
-  }
-  Linear(block, read, weights_,
-         {.out = {DType::kF32, block.x.data, block.x.rows, block.x.cols, block.x.stride}});
+  const Matrix<float> inputs = beside.inputs.As<float>().Cols(0, weights_.in());
+  Linear(block, ForProduct(block, inputs, norm_ ? &*norm_ : nullptr), weights_, {.out = AsRows(block.x)});
 }
 
 double ProjectStep::multiply_adds() const {

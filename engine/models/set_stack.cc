@@ -45,12 +45,13 @@ class ReluStep : public RowStep {
   ReluStep(PackedWeights weights, const Options& options) : weights_(std::move(weights)), options_(options) {}
 
   void Run(RowBlock& block, const RowsBeside& beside) const override {
-    const Rows x = options_.of_inputs ? beside.inputs : AsRows(block.x);
+    const Matrix<float> x = options_.of_inputs ? beside.inputs.As<float>() : block.x;
     const Rows result = block.buffers.result.First(block.rows()).Cols(0, weights_.out());
-    Linear(block, Read(block, x), weights_, {.out = result, .activation = Activation::kRelu});
+    Linear(block, ForProduct(block, x, nullptr), weights_, {.out = result, .activation = Activation::kRelu});
     ForRows(block, [&](int64_t first, int64_t count) {
-      const Rows from = result.Slice(first, count), to = x.Slice(first, count);
-      options_.adds ? Add(from.As<const float>(), to.As<float>()) : Convert(from, to);
+      const Rows from = result.Slice(first, count);
+      const Matrix<float> to = x.Rows(first, count);
+      options_.adds ? Add(from.As<const float>(), to) : Convert(from, AsRows(to));
     });
   }
   double multiply_adds() const override {
@@ -60,17 +61,6 @@ class ReluStep : public RowStep {
   int64_t weight_bytes() const override { return weights_.bytes(); }
 
  private:
-  static Rows AsRows(const Matrix<float>& x) { return {DType::kF32, x.data, x.rows, x.cols, x.stride}; }
-
-  // In the activation type.
-  static Rows Read(RowBlock& block, const Rows& x) {
-    const Rows read = block.buffers.input.First(block.rows()).Cols(0, x.cols);
-    if (read.dtype == DType::kF32) return x;
-    ForRows(block,
-            [&](int64_t first, int64_t count) { Convert(x.Slice(first, count), read.Slice(first, count)); });
-    return read;
-  }
-
   PackedWeights weights_;
   Options options_;
 };
