@@ -1,8 +1,6 @@
 // Aligned buffers, and scratch space that grows to what a task needs and stays.
 #include "engine/base/memory.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
@@ -13,11 +11,12 @@
 #include <utility>
 #include <vector>
 
+#include "engine/base/large_blocks.h"
+
 namespace heed {
 namespace {
 
 constexpr size_t kFirstBlock = 64 << 10;
-constexpr size_t kHugePage = 2 << 20;
 #if defined(__SANITIZE_ADDRESS__)
 constexpr bool kShare = false;  // so that it sees who writes beyond a piece
 #else
@@ -26,12 +25,14 @@ constexpr bool kShare = true;
 
 size_t RoundUp(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
-void* Allocate(size_t bytes) {
-  const bool large = bytes >= kHugePage;
+std::unique_ptr<std::byte, Release> Allocate(size_t bytes) {
+  if (bytes >= kHugePage) {
+    const LargeBlock block = LargeBlocks::Take(bytes);
+    return {static_cast<std::byte*>(block.data), Release{.block = block.bytes}};
+  }
   void* data = nullptr;
-  if (posix_memalign(&data, large ? kHugePage : kAlignment, RoundUp(bytes)) != 0) throw std::bad_alloc();
-  if (large) madvise(data, bytes, MADV_HUGEPAGE);  // advice: that it can fail changes nothing
-  return data;
+  if (posix_memalign(&data, kAlignment, RoundUp(bytes)) != 0) throw std::bad_alloc();
+  return {static_cast<std::byte*>(data), Release{}};
 }
 
 }  // namespace
@@ -41,11 +42,7 @@ class Slab {
  public:
   static constexpr size_t kBytes = 16 << 20;
 
-  Slab() : memory_(kBytes) {}
-
-  void Cut(size_t piece) {
-    piece_ = piece;
-    free_.clear();
+  explicit Slab(size_t piece) : memory_(kBytes), piece_(piece) {
     for (size_t end = kBytes / piece * piece; end > 0; end -= piece)
       free_.push_back(memory_.as<std::byte>() + end - piece);
   }
@@ -62,7 +59,7 @@ class Slab {
 
  private:
   Buffer memory_;
-  size_t piece_ = 0;
+  const size_t piece_;
   std::vector<void*> free_;  // the last one is the next to be taken
 };
 
@@ -79,7 +76,7 @@ class Slabs {
   std::unique_ptr<std::byte, Release> Take(size_t piece) {
     std::lock_guard lock(mutex_);
     std::vector<Slab*>& open = open_[piece];
-    if (open.empty()) open.push_back(NewSlab(piece));
+    if (open.empty()) open.push_back(new Slab(piece));
     Slab* slab = open.back();
     void* p = slab->Take();
     if (slab->full()) open.pop_back();
@@ -93,30 +90,12 @@ class Slabs {
     slab->Return(p);
     if (!slab->unused()) return;
     std::erase(open, slab);
-    if (unused_.size() < kKeep)
-      unused_.emplace_back(slab);
-    else
-      delete slab;
+    delete slab;
   }
 
  private:
-  static constexpr size_t kKeep = 4;  // unused slabs, so that what comes and goes need not fetch fresh memory
-
-  Slab* NewSlab(size_t piece) {
-    std::unique_ptr<Slab> slab;
-    if (unused_.empty()) {
-      slab = std::make_unique<Slab>();
-    } else {
-      slab = std::move(unused_.back());
-      unused_.pop_back();
-    }
-    slab->Cut(piece);
-    return slab.release();
-  }
-
   std::mutex mutex_;                                     // guards all below
   std::unordered_map<size_t, std::vector<Slab*>> open_;  // those with a free piece, by the size of pieces
-  std::vector<std::unique_ptr<Slab>> unused_;
 };
 
 std::atomic<int64_t> lasting_bytes = 0, lasting_most = 0;
@@ -136,13 +115,14 @@ void LastingMemory::MeasureAnew() { lasting_most.store(Bytes(), std::memory_orde
 
 void Release::operator()(void* p) const {
   CountLasting(-static_cast<int64_t>(lasting));
-  if (slab == nullptr) return std::free(p);
-  Slabs::All().Return(p, slab);
+  if (slab != nullptr) return Slabs::All().Return(p, slab);
+  if (block > 0) return LargeBlocks::Return({p, block});
+  std::free(p);
 }
 
 Buffer::Buffer(size_t bytes) : size_(bytes) {
   if (bytes == 0) return;
-  data_.reset(static_cast<std::byte*>(Allocate(bytes)));
+  data_ = Allocate(bytes);
 }
 
 Buffer Buffer::Zeros(size_t bytes) {

@@ -15,7 +15,8 @@ class Slab;
 
 struct Release {
   void operator()(void* p) const;
-  Slab* slab = nullptr;  // that p is a piece of; null: it came from the heap
+  Slab* slab = nullptr;  // that p is a piece of
+  size_t block = 0;      // bytes of the large block that p is; with neither it came from the heap
   size_t lasting = 0;    // bytes, if Buffer::Lasting() gave it
 };
 

@@ -2,6 +2,7 @@
 
 #include "engine/base/file.h"
 #include "engine/base/json.h"
+#include "engine/base/large_blocks.h"
 #include "engine/base/status.h"
 #include "engine/models/model.h"
 #include "engine/models/native.h"
@@ -25,8 +26,11 @@ absl::StatusOr<std::unique_ptr<const Model>> LoadModel(const std::string& folder
   if (type == config.end() || !type->is_string()) return Invalid("config.json: model_type is missing");
   if (*type != "heed")
     return Invalid("config.json: model_type '", type->get<std::string>(), "' is not served; \"heed\" is");
-  ASSIGN_OR_RETURN(const std::unique_ptr<Weights> weights, Weights::Load(folder));
-  return NewNativeModel(config, *weights, options);
+  ASSIGN_OR_RETURN(std::unique_ptr<Weights> weights, Weights::Load(folder));
+  auto model = NewNativeModel(config, *weights, options);
+  weights.reset();
+  LargeBlocks::Clear();  // tensors as they were stored do not come again
+  return model;
 }
 
 }  // namespace heed

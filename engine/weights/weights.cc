@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <memory>
-#include <mutex>
 #include <utility>
 
 #include "absl/strings/str_replace.h"
@@ -106,46 +105,6 @@ absl::StatusOr<std::vector<std::string>> WeightFiles(const std::string& folder) 
   return FilesOf(index);
 }
 
-// Memory that tensors were read into and nobody holds any more, for tensors as large: layers are alike, and
-// fresh memory costs more than the reading. Thread-safe.
-class Weights::Spares : public std::enable_shared_from_this<Weights::Spares> {
- public:
-  Buffer Take(int64_t bytes) {
-    std::lock_guard lock(mutex_);
-    const auto found = std::ranges::find(buffers_, static_cast<size_t>(bytes), &Buffer::size);
-    if (found == buffers_.end()) return Buffer(bytes);
-    Buffer buffer = std::move(*found);
-    buffers_.erase(found);
-    bytes_ -= bytes;
-    return buffer;
-  }
-
-  // Comes back with its last holder's end, if there are spares still.
-  std::shared_ptr<const Buffer> Lend(Buffer buffer) {
-    return {new Buffer(std::move(buffer)), [spares = weak_from_this()](Buffer* back) {
-              const std::unique_ptr<Buffer> owned(back);
-              if (const auto open = spares.lock()) open->Return(std::move(*owned));
-            }};
-  }
-
- private:
-  static constexpr int64_t kKeepBytes = 64 << 20;
-
-  void Return(Buffer buffer) {
-    const auto bytes = static_cast<int64_t>(buffer.size());
-    std::lock_guard lock(mutex_);
-    if (bytes_ + bytes > kKeepBytes) return;
-    bytes_ += bytes;
-    buffers_.push_back(std::move(buffer));
-  }
-
-  std::mutex mutex_;  // guards the two below
-  std::vector<Buffer> buffers_;
-  int64_t bytes_ = 0;
-};
-
-Weights::Weights() : spares_(std::make_shared<Spares>()) {}
-
 absl::StatusOr<std::unique_ptr<Weights>> Weights::Load(const std::string& folder) {
   std::unique_ptr<Weights> weights(new Weights);
   if (IsSingle(folder)) {
@@ -210,12 +169,13 @@ absl::StatusOr<Tensor> Weights::Read(const std::string& name) const {
   const auto stored = places_.find(name);
   if (stored == places_.end()) return found->second;
   const auto& [file, begin, bytes] = stored->second;
-  Buffer numbers = spares_->Take(std::max<int64_t>(bytes, 1));  // without data a tensor would be none
-  if (const absl::Status read = file->ReadAt(begin, numbers.as<char>(), bytes); !read.ok())
+  auto numbers =
+      std::make_shared<Buffer>(std::max<int64_t>(bytes, 1));  // without data a tensor would be none
+  if (const absl::Status read = file->ReadAt(begin, numbers->as<char>(), bytes); !read.ok())
     return absl::Status(read.code(), Cat("tensor ", Shown(name), ": ", read.message()));
   Tensor tensor = found->second;
-  tensor.memory = spares_->Lend(std::move(numbers));
-  tensor.data = tensor.memory->as<char>();
+  tensor.data = numbers->as<char>();
+  tensor.memory = std::move(numbers);
   return tensor;
 }
 

@@ -83,9 +83,8 @@ class Weights {
     int64_t begin;
     int64_t bytes;
   };
-  class Spares;
 
-  Weights();
+  Weights() = default;
   // With an index, exactly the tensors that it lists in `file`.
   absl::Status AddFile(const std::string& folder, const std::string& file,
                        const std::map<std::string, std::string>* index);
@@ -94,7 +93,6 @@ class Weights {
   mutable std::map<std::string, Tensor> tensors_;  // more with each that is made
   std::map<std::string, Place> places_;            // of those that lie in files
   std::list<InputFile> files_;
-  std::shared_ptr<Spares> spares_;
   std::stop_source stop_;
   std::shared_future<Files> digests_;  // made until stop_ by a thread that reads the files: ends before them
 };

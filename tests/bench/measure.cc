@@ -8,6 +8,7 @@
 #include <cstring>
 #include <fstream>
 
+#include "engine/base/large_blocks.h"
 #include "engine/base/memory.h"
 #include "engine/ops/microkernel.h"
 #include "engine/ops/rows.h"
@@ -171,6 +172,7 @@ double MemoryMib(const std::string& field) {
 }
 
 void ResetPeakMemory() {
+  LargeBlocks::Clear();
   malloc_trim(0);
   std::ofstream("/proc/self/clear_refs") << "5";
 }

@@ -39,7 +39,7 @@ double HotOperations(Threads& threads, Precision precision, int rounds = 40);
 
 // Of /proc/self/status, in MiB: "VmRSS" now, "VmHWM" the most since ResetPeakMemory().
 double MemoryMib(const std::string& field);
-void ResetPeakMemory();
+void ResetPeakMemory();  // and gives back what is held and not used
 
 // Reads what is in no cache, as fast as the threads can together: the limit of what memory binds. Its speed
 // wanders with the machine's other tenants, so it takes turns with what it is the limit of.

@@ -18,21 +18,32 @@ void Run(Turn& turn) {
   turn.seconds = std::min(turn.seconds, SecondsSince(begin));
 }
 
+// What a run takes in memory. Its seconds count only where that is little: memory that the system has to find
+// and clear first is no part of what a server does again and again.
+void RunFresh(Turn& turn) {
+  constexpr double kLittleMib = 64;
+  const double unknown = turn.seconds;
+  ResetPeakMemory();
+  const double before = MemoryMib("VmRSS");
+  Run(turn);
+  turn.peak_mib = MemoryMib("VmHWM") - before;
+  if (turn.peak_mib > kLittleMib) turn.seconds = unknown;
+}
+
 }  // namespace
 
 void TakeTurns(std::vector<Turn>& turns, LimitsNow& limits, double seconds) {
   limits.Reset();
+  for (Turn& turn : turns) RunFresh(turn);
   const auto start = Clock::now();
   for (int round = 0; round == 0 || SecondsSince(start) < seconds * turns.size(); ++round) {
     for (Turn& turn : turns) {
       limits.Measure();
-      if (round == 0) ResetPeakMemory();
-      const double before = round == 0 ? MemoryMib("VmRSS") : 0;
       const auto begin = Clock::now();
+      if (round == 0 && turn.seconds > seconds / 2 && turn.seconds < kNoSeconds) continue;
       do {
         Run(turn);
       } while (SecondsSince(begin) < seconds / 2);
-      if (round == 0) turn.peak_mib = MemoryMib("VmHWM") - before;
     }
   }
   limits.Measure();

@@ -10,15 +10,17 @@
 
 namespace heed {
 
+inline constexpr double kNoSeconds = 1e9;
+
 struct Turn {
   std::function<void()> run;
-  double seconds = 1e9;  // the least of all its runs
-  double peak_mib = 0;   // what memory grew by in the first round, at most
+  double seconds = kNoSeconds;  // the least of its runs
+  double peak_mib = 0;          // what memory grew by in the first run, at most
 };
 
-// Rounds until `seconds` a turn are spent, one at least, in which each runs again until half a turn's seconds
-// are over: beside a long one a short one is not measured with cold caches and fresh memory alone. `limits`
-// are those of these seconds.
+// A run each in fresh memory, then rounds until `seconds` a turn are spent, in which each runs again until
+// half a turn's seconds are over: beside a long one a short one is not measured with cold caches and fresh
+// memory alone. `limits` are those of these seconds.
 void TakeTurns(std::vector<Turn>& turns, LimitsNow& limits, double seconds = 1);
 
 }  // namespace heed
