@@ -1,4 +1,4 @@
-// y = c n^exponent, fitted from 4,096 on.
+// y = c n^exponent, fitted from a length on.
 #ifndef HEED_TESTS_BENCH_GROWTH_H_
 #define HEED_TESTS_BENCH_GROWTH_H_
 
@@ -12,8 +12,9 @@ namespace heed {
 
 class Growth {
  public:
+  explicit Growth(int64_t from = 4096) : from_(from) {}
   void Add(int64_t n, double y) {
-    if (n < 4096) return;
+    if (n < from_) return;
     const double log_n = std::log(static_cast<double>(n)), log_y = std::log(y);
     ++count_, n_ += log_n, y_ += log_y, nn_ += log_n * log_n, ny_ += log_n * log_y;
   }
@@ -23,6 +24,7 @@ class Growth {
   }
 
  private:
+  int64_t from_;
   double count_ = 0, n_ = 0, y_ = 0, nn_ = 0, ny_ = 0;
 };
 

@@ -24,6 +24,7 @@ constexpr Section kSections[] = {
     {"text", heed::TextSection},
     {"serve", heed::ServeSection},
     {"variants", heed::VariantsSection},
+    {"survey", heed::SurveySection},
     {"published", heed::PublishedSection},
     {"shipped", heed::ShippedSection},
 };

@@ -1,6 +1,7 @@
 #include "tests/bench/run.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "engine/ops/rows.h"
 #include "tests/bench/shapes.h"
@@ -41,6 +42,42 @@ std::vector<std::unique_ptr<Sequence>> AfterTexts(const Model& model, int64_t n,
   }
   RunPass(model, batch, threads);
   return sequences;
+}
+
+namespace {
+
+// What a row of `model` is, so many times: always the same.
+Work Input(const Model& model, int64_t rows) {
+  const ModelInfo& info = model.info();
+  Work work;
+  work.numbers.resize(rows * info.input.numbers);
+  for (size_t i = 0; i < work.numbers.size(); ++i)
+    work.numbers[i] = static_cast<float>((i * 7919 + 13) % 2001) / 1000 - 1;
+  for (int64_t i = 0; i < rows * info.input.ids; ++i) {
+    const int64_t limit = info.id_limits.empty() ? info.vocab_size : info.id_limits[i % info.input.ids];
+    work.tokens.push_back(static_cast<int32_t>((i * 7919 + 13) % limit));
+  }
+  if (info.image.channels > 0) work.columns = std::llround(std::sqrt(static_cast<double>(rows)));
+  work.wanted = {0};
+  work.read = [](int32_t, std::span<const float>) {};
+  return work;
+}
+
+}  // namespace
+
+void AfterInputs(const Model& model, int64_t rows, int64_t works, Threads& threads) {
+  if (model.info().decode != DecodeClass::kNone) {
+    AfterPrompt(model, rows, threads);
+    return;
+  }
+  std::vector<std::unique_ptr<Sequence>> sequences;
+  std::vector<Work> batch;
+  for (int64_t i = 0; i < works; ++i) {
+    sequences.push_back(model.Start());
+    batch.push_back(Input(model, rows));
+    batch.back().sequence = sequences.back().get();
+  }
+  RunPass(model, batch, threads);
 }
 
 void StepAll(const Model& model, const std::vector<std::unique_ptr<Sequence>>& sequences, Threads& threads) {

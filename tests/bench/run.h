@@ -25,6 +25,10 @@ std::vector<std::unique_ptr<Sequence>> AfterTexts(const Model& model, int64_t n,
 // A token more for each of them.
 void StepAll(const Model& model, const std::vector<std::unique_ptr<Sequence>>& sequences, Threads& threads);
 
+// So many inputs of `rows` rows each, in one pass, whatever the model reads: tokens, vectors, patches of
+// square images, table rows. Decoders read a prompt, in chunks where the model allows it.
+void AfterInputs(const Model& model, int64_t rows, int64_t works, Threads& threads);
+
 // A sequence that has read a prompt of n tokens, in chunks of 2,048 where the model allows it.
 std::unique_ptr<Sequence> AfterPrompt(const Model& model, int64_t n, Threads& threads);
 
