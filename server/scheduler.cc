@@ -357,7 +357,7 @@ int64_t Scheduler::Add(Entry& entry, int64_t rows, Batch* batch) {
   }
   int64_t given = 0;
   for (size_t i = first; i < batch->works.size(); ++i) {
-    given += batch->works[i].rows();
+    given += batch->works[i].rows(model_->info().input);
     batch->source_rows += std::ssize(batch->works[i].source);
   }
   CHECK(given >= 1 && given <= rows) << given << " rows of " << rows;

@@ -67,6 +67,21 @@ std::string Inputs(const v1::ModelDescription& model) {
   return absl::StrJoin(names, ", ");
 }
 
+// "of 3 numbers"
+std::string Vectors(const v1::ModelDescription& model) {
+  return model.vector_size() == 0 ? "" : Cat("of ", Grouped(model.vector_size()), " numbers");
+}
+
+// "of 3 channels, 224 x 224, or any in patches of 16 x 16"
+std::string Images(const v1::ModelDescription& model) {
+  if (!model.has_image_input()) return "";
+  const v1::ImageInput& image = model.image_input();
+  const std::string made = Cat("of ", image.channels(), image.channels() == 1 ? " channel, " : " channels, ",
+                               image.height(), " x ", image.width());
+  return image.fixed() ? made
+                       : Cat(made, ", or any in patches of ", image.patch_size(), " x ", image.patch_size());
+}
+
 // "Classify" of "heed.v1.Inference.Classify".
 std::string Calls(const v1::ModelDescription& model) {
   std::vector<std::string> names;
@@ -101,7 +116,15 @@ std::string Details(const v1::ModelDescription& model) {
   return absl::StrJoin(parts, "; ");
 }
 
-std::string Length(int64_t tokens) { return tokens > 0 ? Cat(Grouped(tokens), " tokens") : "any length"; }
+// What max_tokens counts.
+std::string_view Units(const v1::ModelDescription& model) {
+  if (model.has_image_input()) return "patches";
+  return model.vector_size() > 0 ? "vectors" : "tokens";
+}
+
+std::string Length(int64_t most, std::string_view units) {
+  return most > 0 ? Cat(Grouped(most), " ", units) : "any length";
+}
 
 // "bos 1, eos 2 3, mask 4".
 std::string Specials(const v1::SpecialTokens& tokens) {
@@ -214,15 +237,17 @@ void Shape(std::string& page, const v1::ModelDescription& model) {
 
 void Abilities(std::string& page, const v1::ModelDescription& model) {
   Line(page, "inputs", Inputs(model));
+  Line(page, "vectors read", Vectors(model));
+  Line(page, "images", Images(model));
   Line(page, "global tokens", GlobalTokens(model.max_global_tokens()));
   Line(page, "details", Details(model));
   Line(page, "calls", Calls(model));
   Line(page, "decoding", Word(model.decode_class()));
-  Line(page, "vocabulary", Grouped(model.vocab_size()));
+  Line(page, "vocabulary", model.vocab_size() == 0 ? "" : Grouped(model.vocab_size()));
   Line(page, "special tokens", Specials(model.special_tokens()));
-  Line(page, "longest", Length(model.max_tokens()));
+  Line(page, "longest", Length(model.max_tokens(), Units(model)));
   if (model.architecture() == v1::ARCHITECTURE_ENCODER_DECODER)
-    Line(page, "source", Length(model.max_source_tokens()));
+    Line(page, "source", Length(model.max_source_tokens(), "tokens"));
   Line(page, "sampling", Sampling(model));
   Line(page, "stopping", Fields(model.default_stopping()));
 }

@@ -114,7 +114,7 @@ class ImageStack : public StackRecipe {
   absl::StatusOr<LoadedStack> Load(const ModelConfig& config, const WeightScope& scope,
                                    Precision precision) const override {
     LoadedStack loaded;
-    loaded.input = {.ids = 0, .numbers = own_.patch_numbers()};
+    loaded.input = {.kind = InputRow::Kind::kPatch, .ids = 0, .numbers = own_.patch_numbers()};
     loaded.image = own_.image;
     for (int s = 0; s < std::ssize(own_.stages); ++s) {
       const LayerPlan plan = PlanOf(config, s, precision);

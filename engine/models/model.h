@@ -47,6 +47,8 @@ class Sequence {
 
 // What a row of a model's input is.
 struct InputRow {
+  enum class Kind { kToken, kVector, kPatch, kTableRow };
+  Kind kind = Kind::kToken;
   int64_t ids = 1;      // a token, or the values of a table row's categorical columns
   int64_t numbers = 0;  // a vector, an image's patch, or the values of a table row's numerical columns
 };
@@ -89,7 +91,7 @@ struct Work {
   std::vector<LayerWeights>* weights = nullptr;
   const WeightsChoice* choice = nullptr;  // of what is in ModelInfo::attentions; null: all. Outlives the pass
 
-  int64_t rows() const { return static_cast<int64_t>(source.size() + tokens.size()); }
+  int64_t rows(const InputRow& row) const { return std::ssize(source) + InputRows(row); }
   int64_t InputRows(const InputRow& row) const {
     return row.ids > 0 ? std::ssize(tokens) / row.ids : std::ssize(numbers) / row.numbers;
   }
@@ -123,7 +125,7 @@ struct ModelInfo {
   int layers = 0;  // of encoder and decoder together
   int64_t vocab_size = 0;
   int64_t output_width = 0;       // floats in an answer: vocab_size, num_labels or width
-  bool pooled = false;            // one answer for all rows
+  bool pooled = false;            // one answer for a whole input
   bool answers_tokens = true;     // else one for each token; false: for each of other rows, Model::Answers()
   int64_t max_tokens = 0;         // the longest sequence; 0 = no limit of its own
   int64_t max_source_tokens = 0;  // encoder-decoders: the longest source; 0 = no limit of its own

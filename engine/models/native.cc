@@ -133,7 +133,7 @@ absl::StatusOr<ModelInfo> Describe(const ModelConfig& config, const LoadedStack&
   info.layers = loaded.layers;
   info.vocab_size = config.vocab_size;
   info.output_width = head.layers.empty() ? stack.width() : head.layers.back().out();
-  info.pooled = head.pooling != Pooling::kNone;
+  info.pooled = head.pooling != Pooling::kNone || stack.sets()[stack.answered()].count.always == 1;
   info.answers_tokens = stack.sets()[stack.answered()].input == WorkInput::kTokens;
   ASSIGN_OR_RETURN(info.max_tokens, Longest(stack, /*source=*/false, config.max_positions));
   if (config.architecture == Architecture::kEncoderDecoder) {

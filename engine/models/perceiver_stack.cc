@@ -68,7 +68,7 @@ class PerceiverStack : public StackRecipe {
       loaded.embedding_bytes = embedding.bytes();
       return set;
     }
-    loaded.input = {.ids = 0, .numbers = options_.input_size};
+    loaded.input = {.kind = InputRow::Kind::kVector, .ids = 0, .numbers = options_.input_size};
     loaded.stack.AddMove(set, Stack::kItself, std::make_unique<TakeNumbers>());
     ASSIGN_OR_RETURN(PositionTable positions,
                      PositionTable::Load(scope / "embed.positions",

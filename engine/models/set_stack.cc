@@ -75,7 +75,7 @@ class Building {
   };
   Building(const ModelConfig& config, const Options& options)
       : config_(config), options_(options), norm_(config.norm) {
-    loaded_.input = {.ids = 0, .numbers = options.input_size};
+    loaded_.input = {.kind = InputRow::Kind::kVector, .ids = 0, .numbers = options.input_size};
     x_ = stack().AddSet(
         {.input = WorkInput::kNone, .width = config.width, .inputs_width = options.input_size});
     stack().AddMove(x_, Stack::kItself, std::make_unique<TakeNumbers>());

@@ -24,7 +24,7 @@ RowCount RowCount::OfEachInput(int64_t rows) {
 
 RowCount RowCount::Fixed(int64_t rows) {
   return {[=](const ShareSize&) { return rows; },
-          [=](const ShareSize&, int64_t sequences) { return rows * sequences; }};
+          [=](const ShareSize&, int64_t sequences) { return rows * sequences; }, rows};
 }
 
 int Stack::AddSet(RowSet set) {

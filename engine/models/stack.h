@@ -39,6 +39,7 @@ struct RowCount {
   std::function<int64_t(const ShareSize&)> exact;  // of an image of unknown columns, the most
   // Of so many sequences with so many rows of input and source in all, at most.
   std::function<int64_t(const ShareSize& sum, int64_t sequences)> most;
+  int64_t always = 0;  // so many, whatever the sequence; 0: it depends
 
   static RowCount OfInput(int64_t front = 0);  // a row of each of the input's, and some before them
   static RowCount OfSource();

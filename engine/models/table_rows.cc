@@ -15,7 +15,7 @@ constexpr int64_t kMaxJoinedWidth = 1 << 20;
 }  // namespace
 
 void TableColumns::Describe(LoadedStack& loaded) const {
-  loaded.input = {.ids = num_categorical(), .numbers = num_numerical};
+  loaded.input = {.kind = InputRow::Kind::kTableRow, .ids = num_categorical(), .numbers = num_numerical};
   for (int64_t values : categories) loaded.id_limits.push_back(values + 1);
 }
 

@@ -69,11 +69,13 @@ class Answering : public InputJobs {
   // The longest that a token's bytes are.
   int64_t token_bytes() const { return model().tokenizer() ? model().tokenizer()->max_token_bytes() : 0; }
 
-  JobInput ToJob(TokenInput input) const {
+  JobInput ToJob(ReadInput input) const {
     return {.model = &model().model(),
             .ids = std::move(input.ids),
             .urgency = urgency(),
-            .labels = std::move(input.labels)};
+            .labels = std::move(input.labels),
+            .numbers = std::move(input.numbers),
+            .columns = input.columns};
   }
   // The memory of the i-th input's answer: `bytes`, and what the request's details add, for which the job is
   // asked. The job will read so many rows; there is none that reads no row.

@@ -83,12 +83,12 @@ void GenerateInputs::CountEnd(const StreamEvent& event) const {
 
 absl::StatusOr<std::shared_ptr<Job>> GenerateInputs::Make(int i) {
   const std::string where = Cat("inputs[", i, "]");
-  ASSIGN_OR_RETURN(TokenInput read, reader_.Read(request_->inputs(i), where));
+  ASSIGN_OR_RETURN(ReadInput read, reader_.Read(request_->inputs(i), where));
   auto job = NewJob(i, std::move(read));
   return job.ok() ? std::move(job) : AtField(job.status(), where);
 }
 
-absl::StatusOr<std::shared_ptr<Job>> GenerateInputs::NewJob(int i, TokenInput read) {
+absl::StatusOr<std::shared_ptr<Job>> GenerateInputs::NewJob(int i, ReadInput read) {
   GenerateInput input{
       .input = Prompt(std::move(read)), .tokenizer = model().tokenizer(), .index = i, .events = events_};
   GenerateOptions options = plan_.options;
@@ -101,7 +101,7 @@ absl::StatusOr<std::shared_ptr<Job>> GenerateInputs::NewJob(int i, TokenInput re
   return NewGenerateJob(std::move(input), options, std::move(done));
 }
 
-JobInput GenerateInputs::Prompt(TokenInput read) const {
+JobInput GenerateInputs::Prompt(ReadInput read) const {
   JobInput input{.model = &model().model(),
                  .ids = std::move(read.ids),
                  .urgency = urgency(),

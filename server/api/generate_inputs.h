@@ -48,8 +48,8 @@ class GenerateInputs final : public InputJobs {
   void Refused(int i, const absl::Status& status) override;
   void Complete() override {}  // the events have told it
 
-  absl::StatusOr<std::shared_ptr<Job>> NewJob(int i, TokenInput read);
-  JobInput Prompt(TokenInput read) const;
+  absl::StatusOr<std::shared_ptr<Job>> NewJob(int i, ReadInput read);
+  JobInput Prompt(ReadInput read) const;
   absl::Status ReserveFor(int64_t max_tokens);
   void CountEnd(const StreamEvent& event) const;
 

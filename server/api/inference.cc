@@ -26,12 +26,12 @@ class ClassifyInputs final : public Answering<v1::ClassifyRequest, v1::ClassifyR
 
  private:
   MadeJob Make(int i) override {
-    ASSIGN_OR_RETURN(TokenInput input, reader().Read(request().inputs(i), Where(i)));
+    ASSIGN_OR_RETURN(ReadInput input, reader().Read(request().inputs(i), Where(i)));
     const bool of_tokens = info().head == Head::kTokenClassification;
     return AtInput(of_tokens ? OfTokens(std::move(input), i) : OfWhole(std::move(input), i), i);
   }
 
-  MadeJob OfTokens(TokenInput read, int i) {
+  MadeJob OfTokens(ReadInput read, int i) {
     Offsets offsets = std::move(read.offsets);
     JobInput input = ToJob(std::move(read));
     const int64_t tokens = std::ssize(input.ids);
@@ -39,9 +39,9 @@ class ClassifyInputs final : public Answering<v1::ClassifyRequest, v1::ClassifyR
     return NewClassifyTokensJob(std::move(input), std::move(offsets), options_, Into<ClassifiedTokens>(i));
   }
 
-  MadeJob OfWhole(TokenInput read, int i) {
+  MadeJob OfWhole(ReadInput read, int i) {
     JobInput input = ToJob(std::move(read));
-    RETURN_IF_ERROR(ReserveAnswer(i, ClassificationBytes(options_, info()), std::ssize(input.ids), &input));
+    RETURN_IF_ERROR(ReserveAnswer(i, ClassificationBytes(options_, info()), input.length(), &input));
     return NewClassifyJob(std::move(input), options_, Into<Classified>(i));
   }
 
@@ -56,9 +56,9 @@ class EmbedInputs final : public Answering<v1::EmbedRequest, v1::EmbedResponse> 
 
  private:
   MadeJob Make(int i) override {
-    ASSIGN_OR_RETURN(TokenInput read, reader().Read(request().inputs(i), Where(i)));
+    ASSIGN_OR_RETURN(ReadInput read, reader().Read(request().inputs(i), Where(i)));
     JobInput input = ToJob(std::move(read));
-    RETURN_IF_ERROR(ReserveAnswer(i, EmbeddingBytes(options_, info()), std::ssize(input.ids), &input));
+    RETURN_IF_ERROR(ReserveAnswer(i, EmbeddingBytes(options_, info()), input.length(), &input));
     return AtInput(NewEmbedJob(std::move(input), options_, Into<Embedded>(i)), i);
   }
 
@@ -73,7 +73,7 @@ class FillInputs final : public Answering<v1::FillRequest, v1::FillResponse> {
 
  private:
   MadeJob Make(int i) override {
-    ASSIGN_OR_RETURN(TokenInput read, reader().Read(request().inputs(i), Where(i)));
+    ASSIGN_OR_RETURN(ReadInput read, reader().Read(request().inputs(i), Where(i)));
     JobInput input = ToJob(std::move(read));
     const int64_t positions = std::ssize(PositionsToFill(options_, info(), input.ids));
     RETURN_IF_ERROR(
@@ -120,13 +120,13 @@ class ScoreInputs final : public Answering<v1::ScoreRequest, v1::ScoreResponse> 
     std::vector<int32_t>& ids = read.input.ids;
     const bool sourced = info().architecture == Architecture::kEncoderDecoder;
     if (item.has_context() || sourced) {
-      ASSIGN_OR_RETURN(TokenInput context, reader().Read(item.context(), where + ".context"));
+      ASSIGN_OR_RETURN(ReadInput context, reader().Read(item.context(), where + ".context"));
       ids = std::move(context.ids);
       read.input.labels = std::move(context.labels);
     }
     if (sourced) read.input.source = std::exchange(ids, {info().decoder_start_token_id});
     read.begin = std::ssize(ids);
-    ASSIGN_OR_RETURN(TokenInput continuation,
+    ASSIGN_OR_RETURN(ReadInput continuation,
                      continuations_.ReadContinuation(item.continuation(), where + ".continuation"));
     ids.insert(ids.end(), continuation.ids.begin(), continuation.ids.end());
     RETURN_IF_ERROR(AtField(continuations_.CheckLength(std::ssize(ids)), where));

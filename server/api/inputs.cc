@@ -1,9 +1,13 @@
 #include "server/api/inputs.h"
 
 #include <algorithm>
+#include <cmath>
+#include <span>
 #include <utility>
 
 #include "absl/strings/str_join.h"
+#include "engine/base/status.h"
+#include "engine/models/patches.h"
 #include "server/error.h"
 
 namespace heed {
@@ -22,6 +26,12 @@ std::string KindOf(const v1::Input& input) {
   return v1::Input::descriptor()->FindFieldByNumber(input.kind_case())->name();
 }
 
+absl::Status CheckFinite(const google::protobuf::RepeatedField<float>& values) {
+  const auto bad = std::ranges::find_if(values, [](float value) { return !std::isfinite(value); });
+  if (bad == values.end()) return absl::OkStatus();
+  return Invalid("values[", bad - values.begin(), "] is ", *bad, ", which is not finite");
+}
+
 }  // namespace
 
 int64_t MaxTokens(const ModelInfo& info, const config::v1::LimitsConfig& limits) {
@@ -34,6 +44,16 @@ int64_t MaxInputTokens(const ModelInfo& info, const config::v1::LimitsConfig& li
 }
 
 std::vector<v1::InputKind> KindsOf(const ServedModel& model) {
+  switch (model.info().input.kind) {
+    case InputRow::Kind::kPatch:
+      return {v1::INPUT_KIND_IMAGE};
+    case InputRow::Kind::kVector:
+      return {v1::INPUT_KIND_VECTORS};
+    case InputRow::Kind::kTableRow:
+      return {v1::INPUT_KIND_ROW};
+    case InputRow::Kind::kToken:
+      break;
+  }
   if (model.tokenizer() == nullptr) return {v1::INPUT_KIND_TOKENS};
   const bool pairs = model.tokenizer()->Encode("a", "b", {}).ok();
   if (!pairs) return {v1::INPUT_KIND_TEXT, v1::INPUT_KIND_TOKENS};
@@ -51,16 +71,16 @@ InputReader::InputReader(const ServedModel* model, ModelMetrics* metrics, const 
       options_{.add_special_tokens = !options.without_special_tokens(),
                .max_length = options.truncate() ? longest : 0} {}
 
-absl::StatusOr<TokenInput> InputReader::Read(const v1::Input& input, const std::string& where) const {
-  ASSIGN_OR_RETURN(TokenInput read, ReadIds(input, where, options_));
+absl::StatusOr<ReadInput> InputReader::Read(const v1::Input& input, const std::string& where) const {
+  ASSIGN_OR_RETURN(ReadInput read, ReadIds(input, where, options_));
   if (!input.has_global_tokens()) return read;
   ASSIGN_OR_RETURN(read.labels,
                    ReadGlobalTokens(input.global_tokens(), std::ssize(read.ids), where + ".global_tokens"));
   return read;
 }
 
-absl::StatusOr<TokenInput> InputReader::ReadContinuation(const v1::Input& input,
-                                                         const std::string& where) const {
+absl::StatusOr<ReadInput> InputReader::ReadContinuation(const v1::Input& input,
+                                                        const std::string& where) const {
   if (input.has_global_tokens()) {
     return AtField(Invalid("a continuation has no global tokens: they are of what an encoder reads"),
                    where + ".global_tokens");
@@ -68,12 +88,14 @@ absl::StatusOr<TokenInput> InputReader::ReadContinuation(const v1::Input& input,
   return ReadIds(input, where, {.add_special_tokens = false});
 }
 
-absl::StatusOr<TokenInput> InputReader::ReadIds(const v1::Input& input, const std::string& where,
-                                                const EncodeOptions& options) const {
+absl::StatusOr<ReadInput> InputReader::ReadIds(const v1::Input& input, const std::string& where,
+                                               const EncodeOptions& options) const {
   switch (input.kind_case()) {
     case v1::Input::kText:
       return ReadText(input, where + ".text", options);
     case v1::Input::kTokens:
+      if (model_->info().input.kind != InputRow::Kind::kToken)
+        return AtField(NotRead(input), where + ".tokens");
       return ReadTokens(input.tokens(), where + ".tokens", options);
     case v1::Input::kPair:
       return ReadPair(input, where + ".pair", options);
@@ -81,21 +103,70 @@ absl::StatusOr<TokenInput> InputReader::ReadIds(const v1::Input& input, const st
       return AtField(Error(ErrorReason::kInputEmpty,
                            "the input is empty: it is neither text nor tokens nor of any other kind"),
                      where);
+    case v1::Input::kVectors:
+      return Reads(v1::INPUT_KIND_VECTORS) ? ReadVectors(input.vectors(), where + ".vectors")
+                                           : AtField(NotRead(input), where + ".vectors");
+    case v1::Input::kImage:
+      if (!Reads(v1::INPUT_KIND_IMAGE)) return AtField(NotRead(input), where + ".image");
+      if (!input.image().has_pixels())
+        return AtField(Error(ErrorReason::kInputEmpty, "the image has no content"), where + ".image");
+      return ReadPixels(input.image().pixels(), where + ".image.pixels");
     default:
       return AtField(NotRead(input), Cat(where, ".", KindOf(input)));
   }
 }
 
-absl::StatusOr<TokenInput> InputReader::ReadText(const v1::Input& input, const std::string& where,
-                                                 const EncodeOptions& options) const {
+absl::StatusOr<ReadInput> InputReader::ReadVectors(const v1::Vectors& vectors,
+                                                   const std::string& where) const {
+  const int64_t size = model_->info().input.numbers, values = vectors.values_size();
+  if (vectors.size() != size)
+    return AtField(Invalid("size is ", vectors.size(), ", '", model_->spec.name, "' reads vectors of ", size),
+                   where);
+  if (values == 0) return AtField(Error(ErrorReason::kInputEmpty, "there are no values"), where);
+  if (values % size != 0)
+    return AtField(Invalid("there are ", values, " values, no multiple of size ", size), where);
+  RETURN_IF_ERROR(AtField(CheckRows(values / size, "vectors"), where));
+  RETURN_IF_ERROR(AtField(CheckFinite(vectors.values()), where));
+  return ReadInput{.numbers = {vectors.values().begin(), vectors.values().end()}};
+}
+
+absl::StatusOr<ReadInput> InputReader::ReadPixels(const v1::Pixels& pixels, const std::string& where) const {
+  const ImageInput& image = model_->info().image;
+  const int64_t height = pixels.height(), width = pixels.width(), patch = image.patch_size;
+  if (pixels.channels() != image.channels)
+    return AtField(Invalid("channels is ", pixels.channels(), ", '", model_->spec.name, "' reads images of ",
+                           image.channels),
+                   where);
+  if (image.fixed && (height != image.height || width != image.width))
+    return AtField(Invalid("the image has height ", height, " and width ", width, ", '", model_->spec.name,
+                           "' reads images of ", image.height, " by ", image.width),
+                   where);
+  if (height < 1 || width < 1 || height % patch != 0 || width % patch != 0)
+    return AtField(Invalid("the image has height ", height, " and width ", width,
+                           ", which must be multiples of ", patch),
+                   where);
+  const int64_t rows = height / patch * (width / patch);
+  RETURN_IF_ERROR(AtField(CheckRows(rows, "patches"), where));
+  if (pixels.values_size() != rows * model_->info().input.numbers)
+    return AtField(Invalid("there are ", pixels.values_size(), " values, channels * height * width is ",
+                           rows * model_->info().input.numbers),
+                   where);
+  RETURN_IF_ERROR(AtField(CheckFinite(pixels.values()), where));
+  const std::span values(pixels.values().data(), pixels.values_size());
+  return ReadInput{.numbers = Patches(values, image.channels, height, width, patch),
+                   .columns = width / patch};
+}
+
+absl::StatusOr<ReadInput> InputReader::ReadText(const v1::Input& input, const std::string& where,
+                                                const EncodeOptions& options) const {
   if (model_->tokenizer() == nullptr) return AtField(NotRead(input), where);
   if (absl::Status status = CheckText(input.text()); !status.ok()) return AtField(status, where);
   auto read = Encode(input.text(), std::nullopt, options);
   return read.ok() ? std::move(read) : AtField(read.status(), where);
 }
 
-absl::StatusOr<TokenInput> InputReader::ReadPair(const v1::Input& input, const std::string& where,
-                                                 const EncodeOptions& options) const {
+absl::StatusOr<ReadInput> InputReader::ReadPair(const v1::Input& input, const std::string& where,
+                                                const EncodeOptions& options) const {
   if (model_->tokenizer() == nullptr) return AtField(NotRead(input), where);
   const v1::Pair& pair = input.pair();
   if (absl::Status status = CheckText(pair.first()); !status.ok()) return AtField(status, where + ".first");
@@ -104,8 +175,8 @@ absl::StatusOr<TokenInput> InputReader::ReadPair(const v1::Input& input, const s
   return read.ok() ? std::move(read) : AtField(read.status(), where);
 }
 
-absl::StatusOr<TokenInput> InputReader::ReadTokens(const v1::Tokens& tokens, const std::string& where,
-                                                   const EncodeOptions& options) const {
+absl::StatusOr<ReadInput> InputReader::ReadTokens(const v1::Tokens& tokens, const std::string& where,
+                                                  const EncodeOptions& options) const {
   int64_t count = tokens.ids_size();
   if (count == 0) return AtField(Error(ErrorReason::kInputEmpty, "the input has no tokens"), where);
   if (options.max_length > 0) count = std::min(count, options.max_length);
@@ -116,7 +187,7 @@ absl::StatusOr<TokenInput> InputReader::ReadTokens(const v1::Tokens& tokens, con
     if (id < 0 || id >= vocabulary)
       return AtField(Invalid("ids[", i, "] is ", id, ", ids are 0 to ", vocabulary - 1), where);
   }
-  return TokenInput{.ids = {tokens.ids().begin(), tokens.ids().begin() + count}, .offsets = {}};
+  return ReadInput{.ids = {tokens.ids().begin(), tokens.ids().begin() + count}, .offsets = {}};
 }
 
 absl::StatusOr<std::vector<int32_t>> InputReader::ReadGlobalTokens(const v1::GlobalTokens& named,
@@ -147,14 +218,14 @@ absl::StatusOr<std::vector<int32_t>> InputReader::ReadGlobalTokens(const v1::Glo
   return labels;
 }
 
-absl::StatusOr<TokenInput> InputReader::Encode(std::string_view text, std::optional<std::string_view> pair,
-                                               const EncodeOptions& options) const {
+absl::StatusOr<ReadInput> InputReader::Encode(std::string_view text, std::optional<std::string_view> pair,
+                                              const EncodeOptions& options) const {
   const Time begin = clock_->Now();
   ASSIGN_OR_RETURN(Encoding encoding, model_->tokenizer()->Encode(text, pair, options));
   metrics_->Tokenized(clock_->Now() - begin);
   if (!HasContent(encoding.offsets)) return Error(ErrorReason::kInputEmpty, "the text gives no tokens");
   RETURN_IF_ERROR(CheckLength(static_cast<int64_t>(encoding.ids.size())));
-  return TokenInput{.ids = std::move(encoding.ids), .offsets = std::move(encoding.offsets)};
+  return ReadInput{.ids = std::move(encoding.ids), .offsets = std::move(encoding.offsets)};
 }
 
 absl::Status InputReader::CheckText(std::string_view text) const {
@@ -167,11 +238,18 @@ absl::Status InputReader::CheckText(std::string_view text) const {
   return absl::OkStatus();
 }
 
-absl::Status InputReader::CheckLength(int64_t tokens) const {
-  if (tokens <= longest_) return absl::OkStatus();
-  return Beyond(Error(ErrorReason::kInputTooLong, "the input has ", tokens, " tokens, '", model_->spec.name,
+absl::Status InputReader::CheckLength(int64_t tokens) const { return CheckRows(tokens, "tokens"); }
+
+absl::Status InputReader::CheckRows(int64_t rows, std::string_view what) const {
+  if (rows <= longest_) return absl::OkStatus();
+  return Beyond(Error(ErrorReason::kInputTooLong, "the input has ", rows, " ", what, ", '", model_->spec.name,
                       "' reads at most ", longest_),
-                tokens, longest_);
+                rows, longest_);
+}
+
+bool InputReader::Reads(v1::InputKind kind) const {
+  const std::vector<v1::InputKind> kinds = KindsOf(*model_);
+  return std::ranges::find(kinds, kind) != kinds.end();
 }
 
 absl::Status InputReader::NotRead(const v1::Input& input) const {

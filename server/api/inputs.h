@@ -1,5 +1,5 @@
-// A request's inputs as token ids, checked: what a model cannot read is refused here, with the field, the
-// value and the limit.
+// A request's inputs as the rows that a model reads, checked: what a model cannot read is refused here, with
+// the field, the value and the limit.
 #ifndef HEED_SERVER_API_INPUTS_H_
 #define HEED_SERVER_API_INPUTS_H_
 
@@ -19,10 +19,12 @@
 
 namespace heed {
 
-struct TokenInput {
+struct ReadInput {
   std::vector<int32_t> ids;
   Offsets offsets;              // of each token in its text; empty for inputs that are tokens
   std::vector<int32_t> labels;  // of each token: 1 if the input names it a global one; empty if it names none
+  std::vector<float> numbers{};  // instead of ids: of vectors, or of an image's patches
+  int64_t columns = 0;           // of an image: patches beside each other
 };
 
 // The longest sequence: the model's own limit and the server's.
@@ -41,25 +43,29 @@ class InputReader {
               const config::v1::LimitsConfig& limits, const v1::TextOptions& options, int64_t longest);
 
   // `where` names the input in errors: "inputs[2]".
-  absl::StatusOr<TokenInput> Read(const v1::Input& input, const std::string& where) const;
+  absl::StatusOr<ReadInput> Read(const v1::Input& input, const std::string& where) const;
   // What comes after another text: no special tokens, never cut.
-  absl::StatusOr<TokenInput> ReadContinuation(const v1::Input& input, const std::string& where) const;
+  absl::StatusOr<ReadInput> ReadContinuation(const v1::Input& input, const std::string& where) const;
   // INVALID_ARGUMENT with both numbers if so many tokens are too long.
   absl::Status CheckLength(int64_t tokens) const;
 
  private:
-  absl::StatusOr<TokenInput> ReadIds(const v1::Input& input, const std::string& where,
+  absl::StatusOr<ReadInput> ReadIds(const v1::Input& input, const std::string& where,
+                                    const EncodeOptions& options) const;
+  absl::StatusOr<ReadInput> ReadText(const v1::Input& input, const std::string& where,
                                      const EncodeOptions& options) const;
-  absl::StatusOr<TokenInput> ReadText(const v1::Input& input, const std::string& where,
-                                      const EncodeOptions& options) const;
-  absl::StatusOr<TokenInput> ReadPair(const v1::Input& input, const std::string& where,
-                                      const EncodeOptions& options) const;
-  absl::StatusOr<TokenInput> ReadTokens(const v1::Tokens& tokens, const std::string& where,
-                                        const EncodeOptions& options) const;
+  absl::StatusOr<ReadInput> ReadPair(const v1::Input& input, const std::string& where,
+                                     const EncodeOptions& options) const;
+  absl::StatusOr<ReadInput> ReadTokens(const v1::Tokens& tokens, const std::string& where,
+                                       const EncodeOptions& options) const;
+  absl::StatusOr<ReadInput> ReadVectors(const v1::Vectors& vectors, const std::string& where) const;
+  absl::StatusOr<ReadInput> ReadPixels(const v1::Pixels& pixels, const std::string& where) const;
+  absl::Status CheckRows(int64_t rows, std::string_view what) const;
   absl::StatusOr<std::vector<int32_t>> ReadGlobalTokens(const v1::GlobalTokens& named, int64_t tokens,
                                                         const std::string& where) const;
-  absl::StatusOr<TokenInput> Encode(std::string_view text, std::optional<std::string_view> pair,
-                                    const EncodeOptions& options) const;
+  absl::StatusOr<ReadInput> Encode(std::string_view text, std::optional<std::string_view> pair,
+                                   const EncodeOptions& options) const;
+  bool Reads(v1::InputKind kind) const;
   absl::Status CheckText(std::string_view text) const;
   absl::Status NotRead(const v1::Input& input) const;
 

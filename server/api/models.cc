@@ -110,9 +110,10 @@ void AddCosts(const Model& model, int64_t longest, v1::ModelDescription* out) {
 }  // namespace
 
 std::vector<std::string> RpcsOf(const ModelInfo& info) {
-  // Requests bring tokens, and answers are of all of them or of each.
-  const bool reads_tokens = info.input.ids == 1 && info.input.numbers == 0 && info.id_limits.empty();
-  if (!reads_tokens || (!info.pooled && !info.answers_tokens)) return {};
+  // Requests bring tokens or numbers, and answers are of all of them or of each token.
+  const bool tokens = info.input.kind == InputRow::Kind::kToken;
+  if (!info.pooled && !(tokens && info.answers_tokens)) return {};
+  if (info.input.kind == InputRow::Kind::kTableRow) return {};
   switch (info.head) {
     case Head::kClassification:
     case Head::kTokenClassification:
@@ -195,12 +196,27 @@ void AddWeights(const ServedModel& model, v1::ModelDescription* out) {
   }
 }
 
+// The numbers that it reads, if its inputs are no text.
+void AddNumbers(const ModelInfo& info, v1::ModelDescription* out) {
+  if (info.input.kind == InputRow::Kind::kPatch) {
+    auto* image = out->mutable_image_input();
+    image->set_channels(static_cast<int32_t>(info.image.channels));
+    image->set_height(static_cast<int32_t>(info.image.height));
+    image->set_width(static_cast<int32_t>(info.image.width));
+    image->set_fixed(info.image.fixed);
+    image->set_patch_size(static_cast<int32_t>(info.image.patch_size));
+  } else if (info.input.kind == InputRow::Kind::kVector) {
+    out->set_vector_size(static_cast<int32_t>(info.input.numbers));
+  }
+}
+
 // What it reads and answers.
 void AddInterface(const ServedModel& model, v1::ModelDescription* out) {
   const ModelInfo& info = model.info();
   for (v1::InputKind kind : KindsOf(model)) out->add_inputs(kind);
   for (const std::string& rpc : RpcsOf(info)) out->add_rpcs(Cat("heed.v1.Inference.", rpc));
   out->set_max_global_tokens(info.max_global_tokens);
+  AddNumbers(info, out);
   out->mutable_labels()->Add(info.labels.begin(), info.labels.end());
   if (info.head == Head::kEmbedding) out->set_embedding_size(info.output_width);
   *out->mutable_special_tokens() = SpecialTokensOf(info);

@@ -13,7 +13,7 @@ namespace {
 class ClassifyJob : public AnsweringJob<Classified> {
  public:
   ClassifyJob(const JobInput& input, const ClassifyOptions& options, Done done)
-      : AnsweringJob(input, LastRow(input), std::move(done)), options_(options) {}
+      : AnsweringJob(input, TheAnswer(input), std::move(done)), options_(options) {}
 
   Classified Answer() override {
     if (!options_.raw_scores) ToProbabilities(info().multi_label, scores_);

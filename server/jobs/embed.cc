@@ -13,7 +13,7 @@ using Normalize = EmbedOptions::Normalize;
 class EmbedJob : public AnsweringJob<Embedded> {
  public:
   EmbedJob(const JobInput& input, const EmbedOptions& options, Done done)
-      : AnsweringJob(input, LastRow(input), std::move(done)), options_(options) {}
+      : AnsweringJob(input, TheAnswer(input), std::move(done)), options_(options) {}
 
   Embedded Answer() override {
     const bool as_it_is = options_.normalize == Normalize::kNo ||

@@ -5,6 +5,7 @@
 
 #include "absl/log/check.h"
 #include "engine/attention/attention.h"
+#include "engine/ops/rows.h"
 #include "server/error.h"
 
 namespace heed {
@@ -42,7 +43,29 @@ absl::Status CheckLabels(const JobInput& input) {
   return absl::OkStatus();
 }
 
+// Of the rows of a model that reads numbers alone.
+absl::Status CheckNumbers(const JobInput& input) {
+  const ModelInfo& info = input.model->info();
+  const int64_t size = info.input.numbers, numbers = std::ssize(input.numbers), rows = input.length();
+  if (!input.ids.empty()) return Invalid("the model reads numbers, no tokens");
+  if (numbers == 0) return Error(ErrorReason::kInputEmpty, "the input has no numbers");
+  if (numbers % size != 0) return Invalid("the input has ", numbers, " numbers, a row has ", size);
+  if (info.max_tokens > 0 && rows > info.max_tokens) {
+    return Error(ErrorReason::kInputTooLong, "the input has ", rows, " rows, the model reads at most ",
+                 info.max_tokens);
+  }
+  if (info.input.kind == InputRow::Kind::kPatch && (input.columns < 1 || rows % input.columns != 0))
+    return Invalid("the image has ", rows, " patches, in lines of ", input.columns);
+  if (!AllFinite(input.numbers.data(), numbers)) return Invalid("a number of the input is not finite");
+  return absl::OkStatus();
+}
+
 }  // namespace
+
+int64_t JobInput::length() const {
+  if (numbers.empty()) return std::ssize(ids);
+  return std::ssize(numbers) / std::max<int64_t>(model->info().input.numbers, 1);
+}
 
 int64_t JobInput::labelled() const {
   return labels.empty() ? kNoLabels : std::ssize(labels) - std::ranges::count(labels, 0);
@@ -51,6 +74,9 @@ int64_t JobInput::labelled() const {
 absl::Status Validate(const JobInput& input) {
   RETURN_IF_ERROR(CheckLabels(input));
   const ModelInfo& info = input.model->info();
+  if (info.input.kind == InputRow::Kind::kTableRow) return Invalid("rows of a table are not read yet");
+  if (info.input.kind != InputRow::Kind::kToken) return CheckNumbers(input);
+  if (!input.numbers.empty()) return Invalid("the model reads no numbers");
   if (info.architecture != Architecture::kEncoderDecoder) {
     if (!input.source.empty()) return Invalid("the model reads no source beside its input");
     return CheckIds(input.ids, "input", info.max_tokens, info.vocab_size);
@@ -66,9 +92,10 @@ JobTerms TermsOf(const JobInput& input, int64_t longest, int64_t sequences) {
                  .rows = input.rows(),
                  .source = source,
                  .bytes = sequences * input.model->StateBytes(longest, source, input.labelled()),
-                 .whole = info.architecture != Architecture::kDecoder || info.decode != DecodeClass::kExact};
+                 .whole = !input.numbers.empty() || info.architecture != Architecture::kDecoder ||
+                          info.decode != DecodeClass::kExact};
   if (input.weights) {
-    terms.bytes += WeighingBytes(info.attentions, *input.weights, std::ssize(input.ids), source);
+    terms.bytes += WeighingBytes(info.attentions, *input.weights, input.length(), source);
     terms.whole = true;
   }
   return terms;
@@ -82,6 +109,10 @@ Work NextRows(Sequence* sequence, const JobInput& input, int64_t begin, int64_t 
   if (!input.labels.empty()) {
     CHECK(begin == 0 && rows >= input.rows()) << "what has labels is read whole";
     return {.sequence = sequence, .tokens = input.ids, .labels = input.labels};
+  }
+  if (!input.numbers.empty()) {
+    CHECK(begin == 0 && rows >= input.rows()) << "numbers are read whole";
+    return {.sequence = sequence, .numbers = input.numbers, .columns = input.columns};
   }
   const bool more = begin + rows < std::ssize(input.ids);
   const int64_t count = more ? (begin + rows) / kGrid * kGrid - begin : rows;

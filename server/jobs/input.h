@@ -1,5 +1,6 @@
-// What every kind of job is made of: a model, the token ids that it reads, and how urgent it is. An
-// encoder-decoder reads a source too, and the ids are its target, from the start token on.
+// What every kind of job is made of: a model, the rows that it reads (token ids, or vectors of numbers, which
+// an image's patches are too), and how urgent it is. An encoder-decoder reads a source too, and the ids are
+// its target, from the start token on.
 #ifndef HEED_SERVER_JOBS_INPUT_H_
 #define HEED_SERVER_JOBS_INPUT_H_
 
@@ -24,18 +25,21 @@ struct JobInput {
   // Which weights of attention are wanted: each is within the model and its rows. Then the first phase is one
   // pass, as weights are the same bits only where rows come together.
   std::optional<WeightsChoice> weights{};
+  std::vector<float> numbers{};  // of models that read numbers, and then they come in one pass
+  int64_t columns = 0;           // of an image: patches beside each other
 
-  int64_t rows() const { return static_cast<int64_t>(source.size() + ids.size()); }
+  int64_t length() const;  // rows of the input, a source's not among them
+  int64_t rows() const { return std::ssize(source) + length(); }
   // Rows whose label is not 0, or kNoLabels.
   int64_t labelled() const;
   // Tokens that the caller gave: all but the start token of a target.
   int64_t given() const { return source.empty() ? rows() : rows() - 1; }
 };
 
-// INVALID_ARGUMENT, with the value and the limit, unless the ids are 1 .. max_tokens of the model's
-// vocabulary, and the source, of an encoder-decoder alone, 1 .. max_source_tokens of it; and unless the
-// labels, if any are given, are one for each row of the encoder, at most max_global_tokens of them 1 and the
-// others 0.
+// INVALID_ARGUMENT, with the value and the limit, unless there are 1 .. max_tokens rows of the kind that the
+// model reads: ids of its vocabulary, or finite numbers, of an image whole lines of patches; and the source,
+// of an encoder-decoder alone, 1 .. max_source_tokens of it; and unless the labels, if any are given, are one
+// for each row of the encoder, at most max_global_tokens of them 1 and the others 0.
 absl::Status Validate(const JobInput& input);
 
 // Of a job whose first phase reads the input, and which holds `sequences` of up to `longest` tokens.

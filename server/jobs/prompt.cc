@@ -43,7 +43,7 @@ Work Prompt::Next(int64_t rows, std::function<void(std::span<const float> logits
   Work work = NextRows(sequence_.get(), input_, asked_, rows);
   if (!work.more) work.wanted = {static_cast<int32_t>(std::ssize(work.tokens) - 1)};
   work.read = [read = std::move(read)](int32_t, std::span<const float> logits) { read(logits); };
-  asked_ += work.rows();
+  asked_ += work.rows(input_.model->info().input);
   return work;
 }
 

@@ -9,25 +9,26 @@
 
 namespace heed {
 
-std::vector<int32_t> LastRow(const JobInput& input) {
-  return {static_cast<int32_t>(std::ssize(input.ids) - 1)};
+std::vector<int32_t> TheAnswer(const JobInput& input) {
+  return {input.numbers.empty() ? static_cast<int32_t>(input.length() - 1) : 0};
 }
 
 std::vector<int32_t> AllRows(const JobInput& input) {
-  std::vector<int32_t> rows(input.ids.size());
+  std::vector<int32_t> rows(input.length());
   std::iota(rows.begin(), rows.end(), 0);
   return rows;
 }
 
 ReadingJob::ReadingJob(const JobInput& input, std::vector<int32_t> wanted)
-    : Job(TermsOf(input, std::ssize(input.ids))), input_(input), wanted_(std::move(wanted)) {}
+    : Job(TermsOf(input, input.length())), input_(input), wanted_(std::move(wanted)) {}
 
 int64_t ReadingJob::Rows() const { return input_.rows() - asked_; }
 
 void ReadingJob::Next(int64_t rows, std::vector<Work>* batch) {
   if (!sequence_) sequence_ = input_.model->Start();
   Work work = NextRows(sequence_.get(), input_, asked_, rows);
-  const int64_t end = asked_ + std::ssize(work.tokens);
+  const InputRow& row_of_input = input_.model->info().input;
+  const int64_t end = asked_ + work.InputRows(row_of_input);
   for (auto row = std::ranges::lower_bound(wanted_, asked_); row != wanted_.end() && *row < end; ++row) {
     work.wanted.push_back(static_cast<int32_t>(*row - asked_));
   }
@@ -36,7 +37,7 @@ void ReadingJob::Next(int64_t rows, std::vector<Work>* batch) {
     work.weights = &weights_;
     work.choice = &*input_.weights;
   }
-  asked_ += work.rows();
+  asked_ += work.rows(row_of_input);
   batch->push_back(std::move(work));
 }
 

@@ -18,7 +18,7 @@
 
 namespace heed {
 
-std::vector<int32_t> LastRow(const JobInput& input);  // what a pooled head answers with
+std::vector<int32_t> TheAnswer(const JobInput& input);  // of one that is of all rows together
 std::vector<int32_t> AllRows(const JobInput& input);
 
 class ReadingJob : public Job {

@@ -28,6 +28,37 @@ TEST(Models, AreListedWithTheirState) {
   EXPECT_EQ(run.out, "polarity  1  READY\nbroken       FAILED  config.json: no such file\n");
 }
 
+std::string PageOf(const v1::ModelDescription& model) {
+  FakeServer server;
+  server.describe_model = [&](auto&, auto&, v1::ModelDescription& described) {
+    described = model;
+    return grpc::Status::OK;
+  };
+  return RunAt(server, {"describe"}).out;
+}
+
+TEST(Describe, SaysWhichNumbersAreRead) {
+  v1::ModelDescription points;
+  points.add_inputs(v1::INPUT_KIND_VECTORS);
+  points.set_vector_size(1024);
+  EXPECT_THAT(PageOf(points),
+              AllOf(HasSubstr("inputs         vectors\n"), HasSubstr("vectors read   of 1,024 numbers\n"),
+                    testing::Not(HasSubstr("vocabulary"))));
+  v1::ModelDescription picture;
+  picture.add_inputs(v1::INPUT_KIND_IMAGE);
+  v1::ImageInput* image = picture.mutable_image_input();
+  image->set_channels(1);
+  image->set_height(28);
+  image->set_width(32);
+  image->set_patch_size(4);
+  EXPECT_THAT(PageOf(picture),
+              AllOf(HasSubstr("inputs         image\n"),
+                    HasSubstr("images         of 1 channel, 28 x 32, or any in patches of 4 x 4\n")));
+  image->set_fixed(true);
+  image->set_channels(3);
+  EXPECT_THAT(PageOf(picture), HasSubstr("images         of 3 channels, 28 x 32\n"));
+}
+
 // A model of which everything is known.
 v1::ModelDescription Known() {
   v1::ModelDescription model;

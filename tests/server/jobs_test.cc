@@ -412,7 +412,7 @@ TEST_F(JobsTest, AnEncoderDecodersSourceIsCountedAndReadWhole) {
   const Work work = NextRows(sequence.get(), input, 0, 10);
   EXPECT_EQ(work.source, input.source);
   EXPECT_EQ(work.tokens, input.ids);
-  EXPECT_EQ(work.rows(), 10);
+  EXPECT_EQ(work.rows({}), 10);
 }
 
 TEST_F(JobsTest, ASourceIsForEncoderDecodersAndWithinTheirLength) {

@@ -121,10 +121,8 @@ TEST(Names, OfModelsThatAnswerOtherRpcsAreRefused) {
 
 TEST(Names, OfModelsThatReadOrAnswerOtherThanTokensAreRefused) {
   const std::function<void(ModelInfo&)> changes[] = {
-      [](ModelInfo& info) { info.input = {.ids = 0, .numbers = 3}; },  // vectors, or patches of an image
-      [](ModelInfo& info) { info.input.numbers = 2; },                 // a table
-      [](ModelInfo& info) { info.input.ids = 4; },
-      [](ModelInfo& info) { info.id_limits = {5}; },
+      [](ModelInfo& info) { info.input = {.kind = InputRow::Kind::kTableRow}; },
+      [](ModelInfo& info) { info.input = {.kind = InputRow::Kind::kVector, .ids = 0, .numbers = 3}; },
       [](ModelInfo& info) { info.answers_tokens = info.pooled = false; },  // rows that were pooled, latents
   };
   for (const auto& change : changes) {
