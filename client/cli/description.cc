@@ -116,8 +116,18 @@ std::string Details(const v1::ModelDescription& model) {
   return absl::StrJoin(parts, "; ");
 }
 
+// "workclass (9 values), age (a number)", or so.
+std::string Columns(const v1::TableInput& table) {
+  std::vector<std::string> columns;
+  for (const auto& column : table.categorical())
+    columns.push_back(Cat(column.name(), " (", column.values_size(), " values)"));
+  for (const auto& column : table.numerical()) columns.push_back(Cat(column.name(), " (a number)"));
+  return absl::StrJoin(columns, ", ");
+}
+
 // What max_tokens counts.
 std::string_view Units(const v1::ModelDescription& model) {
+  if (model.has_table_input()) return "rows";
   if (model.has_image_input()) return "patches";
   return model.vector_size() > 0 ? "vectors" : "tokens";
 }
@@ -239,6 +249,8 @@ void Abilities(std::string& page, const v1::ModelDescription& model) {
   Line(page, "inputs", Inputs(model));
   Line(page, "vectors read", Vectors(model));
   Line(page, "images", Images(model));
+  Line(page, "columns", Columns(model.table_input()));
+  if (model.table_input().rows_meet()) Line(page, "rows", "of a table depend on each other");
   Line(page, "global tokens", GlobalTokens(model.max_global_tokens()));
   Line(page, "details", Details(model));
   Line(page, "calls", Calls(model));

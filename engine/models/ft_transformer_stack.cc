@@ -3,6 +3,7 @@
 // with their norms first, of which the first attention has none; the scores are classifier(relu(norm(cls))).
 //   categories ([])     of each categorical column, how many values; ids 1 .. so many, 0 is missing
 //   num_numerical (0)   numerical columns
+//   columns (absent)    their names and values: table_schema.h
 //   layers              [{"attention", "ffn"}, ...]
 // Tensors: embed.cls [hidden_size], embed.numerical.{weight,bias} [num_numerical, hidden_size],
 // embed.categorical.J.weight [categories[J] + 1, hidden_size], embed.categorical.bias [columns, hidden_size],

@@ -27,6 +27,7 @@
 #include "engine/base/digest.h"
 #include "engine/base/threads.h"
 #include "engine/models/attention_weights.h"
+#include "engine/models/table_schema.h"
 #include "engine/ops/gemm.h"
 
 namespace heed {
@@ -120,6 +121,8 @@ struct ModelInfo {
   InputRow input;
   ImageInput image;
   std::vector<int64_t> id_limits;  // tables: of each of a row's ids, the number of values; else vocab_size
+  TableSchema schema;              // tables: what the columns are called; empty if they have no names
+  bool rows_meet = false;          // tables: what a row is answered with depends on the others'
   std::string attention;           // the types of its layers joined by '+': "full", "full+softmax"
   int64_t width = 0;
   int layers = 0;  // of encoder and decoder together

@@ -119,6 +119,12 @@ DecodeClass DecodeOf(const Stack& stack) {
   return decode;
 }
 
+// Whether any attention is not of groups alone.
+bool RowsMeet(const Stack& stack) {
+  return std::ranges::any_of(
+      stack.attentions(), [&](const Stack::Attend& attend) { return stack.sets()[attend.set].group == 0; });
+}
+
 absl::StatusOr<ModelInfo> Describe(const ModelConfig& config, const LoadedStack& loaded,
                                    const OutputHead& head) {
   const Stack& stack = loaded.stack;
@@ -128,6 +134,8 @@ absl::StatusOr<ModelInfo> Describe(const ModelConfig& config, const LoadedStack&
   info.input = loaded.input;
   info.image = loaded.image;
   info.id_limits = loaded.id_limits;
+  info.schema = loaded.schema;
+  info.rows_meet = info.input.kind == InputRow::Kind::kTableRow && RowsMeet(stack);
   info.attention = AttentionNames(stack);
   info.width = config.width;
   info.layers = loaded.layers;

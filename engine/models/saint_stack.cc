@@ -7,6 +7,7 @@
 // each row's cls (norm "pre": of norm(cls)).
 //   categories ([])     of each categorical column, how many values; ids 1 .. so many, 0 is missing
 //   num_numerical (0)   numerical columns
+//   columns (absent)    their names and values: table_schema.h
 //   layers              [{"axis": "columns" | "rows", "attention", "ffn"}, ...]; along "rows" the
 //                       attention is "full", or "softmax" without what compares positions
 //   rows                sizes of layers along "rows": {"num_attention_heads", "intermediate_size"} (the

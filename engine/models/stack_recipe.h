@@ -11,6 +11,7 @@
 #include "engine/base/json.h"
 #include "engine/models/config.h"
 #include "engine/models/stack.h"
+#include "engine/models/table_schema.h"
 #include "engine/models/transformer.h"
 #include "engine/weights/weights.h"
 
@@ -28,6 +29,7 @@ struct LoadedStack {
   InputRow input{};
   ImageInput image{};
   std::vector<int64_t> id_limits{};
+  TableSchema schema{};
   // A head of its own; if it has no layers, they are what the configuration's head says.
   OutputHead head{};
 };

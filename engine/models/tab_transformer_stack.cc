@@ -3,6 +3,7 @@
 // column, and the layer-normalised numbers are joined and go through a multilayer perceptron. No final norm.
 //   categories ([])               of each categorical column, how many values; ids 1 .. so many, 0 is missing
 //   num_numerical (0)             numerical columns
+//   columns (absent)              their names and values: table_schema.h
 //   layers                        [{"attention", "ffn"}, ...]; unread without categorical columns
 //   column_embedding ("concat")   token = [column vector; value vector]; "add": their sum; "none": the value
 //   column_size (hidden_size / 8) of the column vector, with "concat"

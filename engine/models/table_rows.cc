@@ -17,6 +17,7 @@ constexpr int64_t kMaxJoinedWidth = 1 << 20;
 void TableColumns::Describe(LoadedStack& loaded) const {
   loaded.input = {.kind = InputRow::Kind::kTableRow, .ids = num_categorical(), .numbers = num_numerical};
   for (int64_t values : categories) loaded.id_limits.push_back(values + 1);
+  loaded.schema = schema;
 }
 
 TableColumns ReadTableColumns(JsonFields& fields, ModelConfig& config) {
@@ -25,6 +26,7 @@ TableColumns ReadTableColumns(JsonFields& fields, ModelConfig& config) {
   columns.num_numerical = fields.Int("num_numerical", 0, 0, kMaxColumns);
   if (columns.categories.empty() && columns.num_numerical == 0)
     fields.Fail("categories: none, and num_numerical: 0; a table has at least 1 column");
+  columns.schema = ReadTableSchema(fields, columns.categories, columns.num_numerical);
   for (const char* key : {"vocab_size", "positions", "embedding_scale", "max_position_embeddings"}) {
     if (fields.Has(key))
       fields.Fail(Cat(key, ": of a model that reads tokens; this one reads rows of a table"));

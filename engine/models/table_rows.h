@@ -12,6 +12,7 @@
 #include "engine/models/config.h"
 #include "engine/models/row_move.h"
 #include "engine/models/stack_recipe.h"
+#include "engine/models/table_schema.h"
 #include "engine/tensor/tensor.h"
 #include "engine/weights/weights.h"
 
@@ -20,14 +21,15 @@ namespace heed {
 struct TableColumns {
   std::vector<int64_t> categories;  // of each categorical column, how many values
   int64_t num_numerical = 0;
+  TableSchema schema;  // empty: the columns have no names
 
   int64_t num_categorical() const { return std::ssize(categories); }
   // What a request brings; ids are 0 .. the number of values.
   void Describe(LoadedStack& loaded) const;
 };
 
-// Keys `categories` and `num_numerical`; at least one column. Fails on keys that mean tokens, and on heads
-// other than "classification", which answers for each row and is the default.
+// Keys `categories`, `num_numerical` and `columns`; at least one column. Fails on keys that mean tokens, and
+// on heads other than "classification", which answers for each row and is the default.
 TableColumns ReadTableColumns(JsonFields& fields, ModelConfig& config);
 // How wide a table's row is, all of its tokens side by side; beyond what is served the fields fail.
 int64_t CheckJoinedWidth(int64_t tokens, int64_t numbers, JsonFields& fields, const ModelConfig& config);

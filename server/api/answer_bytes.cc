@@ -51,13 +51,23 @@ int64_t LabelMessage(const ModelInfo& info) {
   return Object<v1::LabelScore>() + Text(static_cast<int64_t>(longest)) + 2 * kNumber;
 }
 
+// Of all labels that an answer has.
+int64_t LabelMessages(const ClassifyOptions& options, const ModelInfo& info) {
+  const int64_t all = std::ssize(info.labels);
+  return (options.top == 0 ? all : std::min<int64_t>(options.top, all)) * LabelMessage(info);
+}
+
 }  // namespace
 
 int64_t ClassificationBytes(const ClassifyOptions& options, const ModelInfo& info) {
-  const int64_t all = std::ssize(info.labels);
-  const int64_t labels = options.top == 0 ? all : std::min<int64_t>(options.top, all);
   return AnswerBytes(options, info) + ResultMessage<v1::ClassifyResponse::Result, v1::Classification>() +
-         labels * LabelMessage(info);
+         LabelMessages(options, info);
+}
+
+int64_t ClassifiedRowsBytes(const ClassifyOptions& options, const ModelInfo& info, int64_t rows) {
+  return AnswerBytesOfRows(options, info, rows) +
+         ResultMessage<v1::ClassifyResponse::Result, v1::Classification>() +
+         rows * (Object<v1::ClassifiedRow>() + LabelMessages(options, info));
 }
 
 int64_t SpansBytes(const ClassifyOptions& options, const ModelInfo& info, int64_t tokens) {

@@ -15,6 +15,8 @@
 namespace heed {
 
 int64_t ClassificationBytes(const ClassifyOptions& options, const ModelInfo& info);
+// Classes of so many rows of a table.
+int64_t ClassifiedRowsBytes(const ClassifyOptions& options, const ModelInfo& info, int64_t rows);
 // Classes of so many tokens.
 int64_t SpansBytes(const ClassifyOptions& options, const ModelInfo& info, int64_t tokens);
 int64_t EmbeddingBytes(const EmbedOptions& options, const ModelInfo& info);

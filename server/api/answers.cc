@@ -111,6 +111,16 @@ v1::Classification ToMessage(const Classified& answer) {
   return message;
 }
 
+v1::Classification ToMessage(const ClassifiedRows& answer) {
+  v1::Classification message;
+  for (const std::vector<LabelScore>& labels : answer.rows) {
+    v1::ClassifiedRow& row = *message.add_rows();
+    for (const LabelScore& label : labels) *row.add_labels() = ToMessage(label);
+  }
+  *message.mutable_usage() = ToMessage(answer.usage);
+  return message;
+}
+
 v1::Classification ToMessage(const ClassifiedTokens& answer) {
   v1::Classification message;
   for (const LabelledSpan& span : answer.spans) {

@@ -17,6 +17,7 @@ namespace heed {
 v1::Error ToError(const absl::Status& status);
 v1::Usage ToMessage(const Usage& usage);
 v1::Classification ToMessage(const Classified& answer);
+v1::Classification ToMessage(const ClassifiedRows& answer);
 v1::Classification ToMessage(const ClassifiedTokens& answer);
 v1::Embedding ToMessage(const Embedded& answer);
 // Texts of tokens are empty without a tokenizer.

@@ -27,6 +27,7 @@ class ClassifyInputs final : public Answering<v1::ClassifyRequest, v1::ClassifyR
  private:
   MadeJob Make(int i) override {
     ASSIGN_OR_RETURN(ReadInput input, reader().Read(request().inputs(i), Where(i)));
+    if (request().inputs(i).has_table()) return AtInput(OfRows(std::move(input), i), i);
     const bool of_tokens = info().head == Head::kTokenClassification;
     return AtInput(of_tokens ? OfTokens(std::move(input), i) : OfWhole(std::move(input), i), i);
   }
@@ -43,6 +44,13 @@ class ClassifyInputs final : public Answering<v1::ClassifyRequest, v1::ClassifyR
     JobInput input = ToJob(std::move(read));
     RETURN_IF_ERROR(ReserveAnswer(i, ClassificationBytes(options_, info()), input.length(), &input));
     return NewClassifyJob(std::move(input), options_, Into<Classified>(i));
+  }
+
+  MadeJob OfRows(ReadInput read, int i) {
+    JobInput input = ToJob(std::move(read));
+    const int64_t rows = input.length();
+    RETURN_IF_ERROR(ReserveAnswer(i, ClassifiedRowsBytes(options_, info(), rows), rows, &input));
+    return NewClassifyRowsJob(std::move(input), options_, Into<ClassifiedRows>(i));
   }
 
   const ClassifyOptions options_;

@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "engine/base/status.h"
 #include "engine/models/patches.h"
+#include "server/api/table_inputs.h"
 #include "server/error.h"
 
 namespace heed {
@@ -24,6 +25,17 @@ bool HasContent(const Offsets& offsets) {
 // "image": the field of Input that is set.
 std::string KindOf(const v1::Input& input) {
   return v1::Input::descriptor()->FindFieldByNumber(input.kind_case())->name();
+}
+
+// A row that names few columns takes room for all of them.
+constexpr int64_t kMostCells = 1 << 24;
+
+absl::Status CheckCells(int64_t rows, const InputRow& row) {
+  const int64_t columns = row.ids + row.numbers;
+  if (rows <= kMostCells / columns) return absl::OkStatus();
+  return Beyond(Error(ErrorReason::kInputTooLong, "the table has ", rows, " rows of ", columns,
+                      " columns, ", kMostCells, " cells are read at most"),
+                rows * columns, kMostCells);
 }
 
 absl::Status CheckFinite(const google::protobuf::RepeatedField<float>& values) {
@@ -50,7 +62,8 @@ std::vector<v1::InputKind> KindsOf(const ServedModel& model) {
     case InputRow::Kind::kVector:
       return {v1::INPUT_KIND_VECTORS};
     case InputRow::Kind::kTableRow:
-      return {v1::INPUT_KIND_ROW};
+      if (model.info().schema.empty()) return {};
+      return {v1::INPUT_KIND_ROW, v1::INPUT_KIND_TABLE};
     case InputRow::Kind::kToken:
       break;
   }
@@ -103,17 +116,19 @@ absl::StatusOr<ReadInput> InputReader::ReadIds(const v1::Input& input, const std
       return AtField(Error(ErrorReason::kInputEmpty,
                            "the input is empty: it is neither text nor tokens nor of any other kind"),
                      where);
-    case v1::Input::kVectors:
-      return Reads(v1::INPUT_KIND_VECTORS) ? ReadVectors(input.vectors(), where + ".vectors")
-                                           : AtField(NotRead(input), where + ".vectors");
-    case v1::Input::kImage:
-      if (!Reads(v1::INPUT_KIND_IMAGE)) return AtField(NotRead(input), where + ".image");
-      if (!input.image().has_pixels())
-        return AtField(Error(ErrorReason::kInputEmpty, "the image has no content"), where + ".image");
-      return ReadPixels(input.image().pixels(), where + ".image.pixels");
     default:
-      return AtField(NotRead(input), Cat(where, ".", KindOf(input)));
+      return ReadNumbers(input, Cat(where, ".", KindOf(input)));
   }
+}
+
+absl::StatusOr<ReadInput> InputReader::ReadNumbers(const v1::Input& input, const std::string& where) const {
+  if (!Reads(static_cast<v1::InputKind>(input.kind_case()))) return AtField(NotRead(input), where);
+  if (input.has_vectors()) return ReadVectors(input.vectors(), where);
+  if (input.has_row()) return ReadRow(input.row(), where);
+  if (input.has_table()) return ReadTable(input.table(), where);
+  if (!input.image().has_pixels())
+    return AtField(Error(ErrorReason::kInputEmpty, "the image has no content"), where);
+  return ReadPixels(input.image().pixels(), where + ".pixels");
 }
 
 absl::StatusOr<ReadInput> InputReader::ReadVectors(const v1::Vectors& vectors,
@@ -155,6 +170,22 @@ absl::StatusOr<ReadInput> InputReader::ReadPixels(const v1::Pixels& pixels, cons
   const std::span values(pixels.values().data(), pixels.values_size());
   return ReadInput{.numbers = Patches(values, image.channels, height, width, patch),
                    .columns = width / patch};
+}
+
+absl::StatusOr<ReadInput> InputReader::ReadRow(const v1::Row& row, const std::string& where) const {
+  TableCells cells;
+  RETURN_IF_ERROR(AppendRow(row, model_->info().schema, where, &cells));
+  return ReadInput{.ids = std::move(cells.ids), .numbers = std::move(cells.numbers)};
+}
+
+absl::StatusOr<ReadInput> InputReader::ReadTable(const v1::Table& table, const std::string& where) const {
+  if (table.rows().empty()) return AtField(Error(ErrorReason::kInputEmpty, "the table has no rows"), where);
+  RETURN_IF_ERROR(AtField(CheckRows(table.rows_size(), "rows"), where));
+  RETURN_IF_ERROR(AtField(CheckCells(table.rows_size(), model_->info().input), where));
+  TableCells cells;
+  for (int r = 0; r < table.rows_size(); ++r)
+    RETURN_IF_ERROR(AppendRow(table.rows(r), model_->info().schema, Cat(where, ".rows[", r, "]"), &cells));
+  return ReadInput{.ids = std::move(cells.ids), .numbers = std::move(cells.numbers)};
 }
 
 absl::StatusOr<ReadInput> InputReader::ReadText(const v1::Input& input, const std::string& where,

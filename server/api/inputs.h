@@ -23,7 +23,7 @@ struct ReadInput {
   std::vector<int32_t> ids;
   Offsets offsets;              // of each token in its text; empty for inputs that are tokens
   std::vector<int32_t> labels;  // of each token: 1 if the input names it a global one; empty if it names none
-  std::vector<float> numbers{};  // instead of ids: of vectors, or of an image's patches
+  std::vector<float> numbers{};  // instead of ids: of vectors, or of an image's patches; with ids: of rows
   int64_t columns = 0;           // of an image: patches beside each other
 };
 
@@ -58,8 +58,12 @@ class InputReader {
                                      const EncodeOptions& options) const;
   absl::StatusOr<ReadInput> ReadTokens(const v1::Tokens& tokens, const std::string& where,
                                        const EncodeOptions& options) const;
+  // Of what is no text.
+  absl::StatusOr<ReadInput> ReadNumbers(const v1::Input& input, const std::string& where) const;
   absl::StatusOr<ReadInput> ReadVectors(const v1::Vectors& vectors, const std::string& where) const;
   absl::StatusOr<ReadInput> ReadPixels(const v1::Pixels& pixels, const std::string& where) const;
+  absl::StatusOr<ReadInput> ReadRow(const v1::Row& row, const std::string& where) const;
+  absl::StatusOr<ReadInput> ReadTable(const v1::Table& table, const std::string& where) const;
   absl::Status CheckRows(int64_t rows, std::string_view what) const;
   absl::StatusOr<std::vector<int32_t>> ReadGlobalTokens(const v1::GlobalTokens& named, int64_t tokens,
                                                         const std::string& where) const;

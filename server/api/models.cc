@@ -9,6 +9,7 @@
 #include "server/api/answers.h"
 #include "server/api/inputs.h"
 #include "server/api/options.h"
+#include "server/api/table_inputs.h"
 #include "server/error.h"
 #include "server/methods.h"
 #include "server/transport/unary_call.h"
@@ -110,10 +111,11 @@ void AddCosts(const Model& model, int64_t longest, v1::ModelDescription* out) {
 }  // namespace
 
 std::vector<std::string> RpcsOf(const ModelInfo& info) {
-  // Requests bring tokens or numbers, and answers are of all of them or of each token.
-  const bool tokens = info.input.kind == InputRow::Kind::kToken;
-  if (!info.pooled && !(tokens && info.answers_tokens)) return {};
-  if (info.input.kind == InputRow::Kind::kTableRow) return {};
+  // Requests name a table's columns. Answers are of a whole input, of each token, or of each row of a table.
+  const bool tokens = info.input.kind == InputRow::Kind::kToken,
+             rows = info.input.kind == InputRow::Kind::kTableRow;
+  if (rows && info.schema.empty()) return {};
+  if (!info.pooled && !rows && !(tokens && info.answers_tokens)) return {};
   switch (info.head) {
     case Head::kClassification:
     case Head::kTokenClassification:
@@ -196,7 +198,7 @@ void AddWeights(const ServedModel& model, v1::ModelDescription* out) {
   }
 }
 
-// The numbers that it reads, if its inputs are no text.
+// What its inputs are, if they are no text.
 void AddNumbers(const ModelInfo& info, v1::ModelDescription* out) {
   if (info.input.kind == InputRow::Kind::kPatch) {
     auto* image = out->mutable_image_input();
@@ -207,6 +209,9 @@ void AddNumbers(const ModelInfo& info, v1::ModelDescription* out) {
     image->set_patch_size(static_cast<int32_t>(info.image.patch_size));
   } else if (info.input.kind == InputRow::Kind::kVector) {
     out->set_vector_size(static_cast<int32_t>(info.input.numbers));
+  } else if (info.input.kind == InputRow::Kind::kTableRow) {
+    *out->mutable_table_input() = ToMessage(info.schema);
+    out->mutable_table_input()->set_rows_meet(info.rows_meet);
   }
 }
 

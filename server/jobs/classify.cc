@@ -10,28 +10,57 @@
 namespace heed {
 namespace {
 
+// Makes labels of a row of scores, best first.
+std::vector<LabelScore> LabelsOf(std::span<float> scores, const ClassifyOptions& options,
+                                 const ModelInfo& info) {
+  if (!options.raw_scores) ToProbabilities(info.multi_label, scores);
+  const auto largest = Largest(scores, options.top);
+  std::vector<LabelScore> labels;
+  labels.reserve(largest.size());
+  for (const auto& [index, score] : largest) {
+    if (score < options.threshold && !options.raw_scores) break;
+    labels.push_back({info.labels[index], index, score});
+  }
+  return labels;
+}
+
 class ClassifyJob : public AnsweringJob<Classified> {
  public:
   ClassifyJob(const JobInput& input, const ClassifyOptions& options, Done done)
       : AnsweringJob(input, TheAnswer(input), std::move(done)), options_(options) {}
 
-  Classified Answer() override {
-    if (!options_.raw_scores) ToProbabilities(info().multi_label, scores_);
-    Classified classified{.usage = Spent()};
-    const auto largest = Largest(scores_, options_.top);
-    classified.labels.reserve(largest.size());
-    for (const auto& [index, score] : largest) {
-      if (score < options_.threshold && !options_.raw_scores) break;
-      classified.labels.push_back({info().labels[index], index, score});
-    }
-    return classified;
-  }
+  Classified Answer() override { return {.labels = LabelsOf(scores_, options_, info()), .usage = Spent()}; }
 
  private:
   void Read(int64_t, std::span<const float> output) override { scores_.assign(output.begin(), output.end()); }
 
   const ClassifyOptions options_;
   std::vector<float> scores_;
+};
+
+class ClassifyRowsJob : public AnsweringJob<ClassifiedRows> {
+ public:
+  ClassifyRowsJob(const JobInput& input, const ClassifyOptions& options, Done done)
+      : AnsweringJob(input, AllRows(input), std::move(done)),
+        options_(options),
+        scores_(input.length() * info().output_width) {}
+
+  ClassifiedRows Answer() override {
+    ClassifiedRows classified{.usage = Spent()};
+    const int64_t width = info().output_width, rows = std::ssize(scores_) / width;
+    classified.rows.reserve(rows);
+    for (int64_t r = 0; r < rows; ++r)
+      classified.rows.push_back(LabelsOf(std::span(scores_).subspan(r * width, width), options_, info()));
+    return classified;
+  }
+
+ private:
+  void Read(int64_t i, std::span<const float> output) override {
+    std::ranges::copy(output, scores_.begin() + i * info().output_width);
+  }
+
+  const ClassifyOptions options_;
+  std::vector<float> scores_;  // [rows, labels]
 };
 
 }  // namespace
@@ -66,11 +95,23 @@ int64_t AnswerBytes(const ClassifyOptions& options, const ModelInfo& info) {
          labels * (static_cast<int64_t>(sizeof(LabelScore)) + LabelBytes(info));
 }
 
+int64_t AnswerBytesOfRows(const ClassifyOptions& options, const ModelInfo& info, int64_t rows) {
+  const int64_t scores = info.output_width * static_cast<int64_t>(sizeof(float));
+  return sizeof(ClassifiedRows) + 2 * kListBytes + rows * (scores + AnswerBytes(options, info));
+}
+
 absl::StatusOr<std::shared_ptr<Job>> NewClassifyJob(JobInput input, const ClassifyOptions& options,
                                                     AnsweringJob<Classified>::Done done) {
   RETURN_IF_ERROR(Validate(input));
   RETURN_IF_ERROR(Validate(options));
   return std::make_shared<ClassifyJob>(input, options, std::move(done));
+}
+
+absl::StatusOr<std::shared_ptr<Job>> NewClassifyRowsJob(JobInput input, const ClassifyOptions& options,
+                                                        AnsweringJob<ClassifiedRows>::Done done) {
+  RETURN_IF_ERROR(Validate(input));
+  RETURN_IF_ERROR(Validate(options));
+  return std::make_shared<ClassifyRowsJob>(input, options, std::move(done));
 }
 
 }  // namespace heed

@@ -1,4 +1,5 @@
-// Classification of a whole input: one output row of the model, made into labels with scores.
+// Classification of a whole input, or of each row of a table: an output row of the model, made into labels
+// with scores.
 #ifndef HEED_SERVER_JOBS_CLASSIFY_H_
 #define HEED_SERVER_JOBS_CLASSIFY_H_
 
@@ -43,9 +44,21 @@ struct Classified {
 // Closed form: the most memory that an answer takes.
 int64_t AnswerBytes(const ClassifyOptions& options, const ModelInfo& info);
 
+// Of each row of a table.
+struct ClassifiedRows {
+  std::vector<std::vector<LabelScore>> rows;  // the labels of each, best first
+  Usage usage;
+};
+
+// Closed form: the most memory that an answer of so many rows takes, with the scores it is made of.
+int64_t AnswerBytesOfRows(const ClassifyOptions& options, const ModelInfo& info, int64_t rows);
+
 // For head kClassification. `done` is not called if this returns an error, or Submit() does.
 absl::StatusOr<std::shared_ptr<Job>> NewClassifyJob(JobInput input, const ClassifyOptions& options,
                                                     AnsweringJob<Classified>::Done done);
+// The same of a table, each of whose rows has an answer.
+absl::StatusOr<std::shared_ptr<Job>> NewClassifyRowsJob(JobInput input, const ClassifyOptions& options,
+                                                        AnsweringJob<ClassifiedRows>::Done done);
 
 }  // namespace heed
 

@@ -43,13 +43,27 @@ absl::Status CheckLabels(const JobInput& input) {
   return absl::OkStatus();
 }
 
-// Of the rows of a model that reads numbers alone.
-absl::Status CheckNumbers(const JobInput& input) {
+// Of each row's ids, those of categorical columns.
+absl::Status CheckCategories(const JobInput& input) {
+  const std::vector<int64_t>& limits = input.model->info().id_limits;
+  for (int64_t i = 0; i < std::ssize(input.ids); ++i) {
+    const int64_t column = i % std::ssize(limits);
+    if (input.ids[i] < 0 || input.ids[i] >= limits[column])
+      return Invalid("row ", i / std::ssize(limits), " has ", input.ids[i], " in column ", column,
+                     ", ids are from 0 to ", limits[column] - 1);
+  }
+  return absl::OkStatus();
+}
+
+// Of the rows of a model that reads numbers, or rows of a table.
+absl::Status CheckRows(const JobInput& input) {
   const ModelInfo& info = input.model->info();
-  const int64_t size = info.input.numbers, numbers = std::ssize(input.numbers), rows = input.length();
-  if (!input.ids.empty()) return Invalid("the model reads numbers, no tokens");
-  if (numbers == 0) return Error(ErrorReason::kInputEmpty, "the input has no numbers");
-  if (numbers % size != 0) return Invalid("the input has ", numbers, " numbers, a row has ", size);
+  const int64_t ids = std::ssize(input.ids), numbers = std::ssize(input.numbers), rows = input.length();
+  if (rows == 0) return Error(ErrorReason::kInputEmpty, "the input has no rows");
+  if (ids != rows * info.input.ids || numbers != rows * info.input.numbers)
+    return Invalid("the input has ", ids, " ids and ", numbers, " numbers, a row has ", info.input.ids,
+                   " and ", info.input.numbers);
+  RETURN_IF_ERROR(CheckCategories(input));
   if (info.max_tokens > 0 && rows > info.max_tokens) {
     return Error(ErrorReason::kInputTooLong, "the input has ", rows, " rows, the model reads at most ",
                  info.max_tokens);
@@ -63,8 +77,8 @@ absl::Status CheckNumbers(const JobInput& input) {
 }  // namespace
 
 int64_t JobInput::length() const {
-  if (numbers.empty()) return std::ssize(ids);
-  return std::ssize(numbers) / std::max<int64_t>(model->info().input.numbers, 1);
+  const InputRow& row = model->info().input;
+  return row.ids > 0 ? std::ssize(ids) / row.ids : std::ssize(numbers) / row.numbers;
 }
 
 int64_t JobInput::labelled() const {
@@ -74,8 +88,7 @@ int64_t JobInput::labelled() const {
 absl::Status Validate(const JobInput& input) {
   RETURN_IF_ERROR(CheckLabels(input));
   const ModelInfo& info = input.model->info();
-  if (info.input.kind == InputRow::Kind::kTableRow) return Invalid("rows of a table are not read yet");
-  if (info.input.kind != InputRow::Kind::kToken) return CheckNumbers(input);
+  if (info.input.kind != InputRow::Kind::kToken) return CheckRows(input);
   if (!input.numbers.empty()) return Invalid("the model reads no numbers");
   if (info.architecture != Architecture::kEncoderDecoder) {
     if (!input.source.empty()) return Invalid("the model reads no source beside its input");
@@ -92,8 +105,8 @@ JobTerms TermsOf(const JobInput& input, int64_t longest, int64_t sequences) {
                  .rows = input.rows(),
                  .source = source,
                  .bytes = sequences * input.model->StateBytes(longest, source, input.labelled()),
-                 .whole = !input.numbers.empty() || info.architecture != Architecture::kDecoder ||
-                          info.decode != DecodeClass::kExact};
+                 .whole = info.input.kind != InputRow::Kind::kToken ||
+                          info.architecture != Architecture::kDecoder || info.decode != DecodeClass::kExact};
   if (input.weights) {
     terms.bytes += WeighingBytes(info.attentions, *input.weights, input.length(), source);
     terms.whole = true;
@@ -110,9 +123,9 @@ Work NextRows(Sequence* sequence, const JobInput& input, int64_t begin, int64_t 
     CHECK(begin == 0 && rows >= input.rows()) << "what has labels is read whole";
     return {.sequence = sequence, .tokens = input.ids, .labels = input.labels};
   }
-  if (!input.numbers.empty()) {
-    CHECK(begin == 0 && rows >= input.rows()) << "numbers are read whole";
-    return {.sequence = sequence, .numbers = input.numbers, .columns = input.columns};
+  if (input.model->info().input.kind != InputRow::Kind::kToken) {
+    CHECK(begin == 0 && rows >= input.rows()) << "what is no text is read whole";
+    return {.sequence = sequence, .tokens = input.ids, .numbers = input.numbers, .columns = input.columns};
   }
   const bool more = begin + rows < std::ssize(input.ids);
   const int64_t count = more ? (begin + rows) / kGrid * kGrid - begin : rows;

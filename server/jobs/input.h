@@ -1,6 +1,6 @@
-// What every kind of job is made of: a model, the rows that it reads (token ids, or vectors of numbers, which
-// an image's patches are too), and how urgent it is. An encoder-decoder reads a source too, and the ids are
-// its target, from the start token on.
+// What every kind of job is made of: a model, the rows that it reads (token ids; vectors of numbers, which an
+// image's patches are too; or rows of a table, which have both), and how urgent it is. An encoder-decoder
+// reads a source too, and the ids are its target, from the start token on.
 #ifndef HEED_SERVER_JOBS_INPUT_H_
 #define HEED_SERVER_JOBS_INPUT_H_
 
@@ -25,7 +25,7 @@ struct JobInput {
   // Which weights of attention are wanted: each is within the model and its rows. Then the first phase is one
   // pass, as weights are the same bits only where rows come together.
   std::optional<WeightsChoice> weights{};
-  std::vector<float> numbers{};  // of models that read numbers, and then they come in one pass
+  std::vector<float> numbers{};  // of models that read other than tokens, and then rows come in one pass
   int64_t columns = 0;           // of an image: patches beside each other
 
   int64_t length() const;  // rows of the input, a source's not among them
@@ -37,9 +37,10 @@ struct JobInput {
 };
 
 // INVALID_ARGUMENT, with the value and the limit, unless there are 1 .. max_tokens rows of the kind that the
-// model reads: ids of its vocabulary, or finite numbers, of an image whole lines of patches; and the source,
-// of an encoder-decoder alone, 1 .. max_source_tokens of it; and unless the labels, if any are given, are one
-// for each row of the encoder, at most max_global_tokens of them 1 and the others 0.
+// model reads: ids of its vocabulary or of a table's columns, and finite numbers, of an image whole lines of
+// patches; and the source, of an encoder-decoder alone, 1 .. max_source_tokens of it; and unless the labels,
+// if any are given, are one for each row of the encoder, at most max_global_tokens of them 1 and the others
+// 0.
 absl::Status Validate(const JobInput& input);
 
 // Of a job whose first phase reads the input, and which holds `sequences` of up to `longest` tokens.

@@ -10,7 +10,8 @@
 namespace heed {
 
 std::vector<int32_t> TheAnswer(const JobInput& input) {
-  return {input.numbers.empty() ? static_cast<int32_t>(input.length() - 1) : 0};
+  const bool tokens = input.model->info().input.kind == InputRow::Kind::kToken;
+  return {tokens ? static_cast<int32_t>(input.length() - 1) : 0};
 }
 
 std::vector<int32_t> AllRows(const JobInput& input) {

@@ -165,6 +165,82 @@ TEST(TableStacks, EveryRefusalNamesTheFieldTheValueAndTheLimit) {
   }
 }
 
+// The columns of SmallTable.
+Json SmallColumns() {
+  std::vector<std::string> forty;
+  for (int i = 0; i < 40; ++i) forty.push_back(Cat("value ", i));
+  return {{"categorical",
+           {{{"name", "job"}, {"values", {"a", "b", "c", "d", "e"}}, {"unknown", "e"}},
+            {{"name", "sex"}, {"values", {"f", "m", "x"}}},
+            {{"name", "city"}, {"values", forty}}}},
+          {"numerical",
+           {{{"name", "age"}, {"mean", 40}, {"deviation", 10}},
+            {{"name", "height"}},
+            {{"name", "weight"}},
+            {{"name", "income"}}}}};
+}
+
+TEST(TableStacks, ColumnsHaveNamesIfTheConfigurationSaysSo) {
+  for (const char* architecture : {"tab-transformer", "ft-transformer", "saint"}) {
+    EXPECT_TRUE(MakeRandomModel(SmallTable(architecture))->info().schema.empty());
+    const RandomModel model = MakeRandomModel(With(SmallTable(architecture), "columns", SmallColumns()));
+    const TableSchema& schema = model->info().schema;
+    ASSERT_EQ(schema.categorical.size(), 3u);
+    ASSERT_EQ(schema.numerical.size(), 4u);
+    EXPECT_EQ(schema.Categorical("sex"), 1);
+    EXPECT_EQ(schema.Numerical("weight"), 2);
+    EXPECT_EQ(schema.Categorical("weight"), -1);
+    EXPECT_EQ(schema.categorical[0].IdOf("b"), 2);
+    EXPECT_EQ(schema.categorical[0].IdOf("z"), 5) << "the unknown one";
+    EXPECT_EQ(schema.categorical[1].IdOf("z"), std::nullopt);
+    EXPECT_EQ(schema.categorical[1].IdOf(""), 0) << "missing";
+    EXPECT_EQ(schema.numerical[0].Normalized(25), -1.5);
+    EXPECT_EQ(schema.numerical[1].Normalized(25), 25);
+    EXPECT_EQ(model->info().rows_meet, std::string(architecture) == "saint");
+  }
+  EXPECT_FALSE(MakeRandomModel(SaintOf("columns"))->info().rows_meet);
+}
+
+TEST(TableStacks, EveryRefusalOfColumnsNamesTheFieldTheValueAndTheLimit) {
+  const auto with = [](const std::function<void(Json&)>& change) {
+    Json columns = SmallColumns();
+    change(columns);
+    return With(SmallTable("ft-transformer"), "columns", columns);
+  };
+  struct Case {
+    Json config;
+    std::vector<std::string> says;
+  };
+  const Case cases[] = {
+      {with([](Json& c) { c = 3; }), {"columns", "3"}},
+      {with([](Json& c) { c.erase("numerical"); }), {"columns", "numerical", "4"}},
+      {with([](Json& c) { c["numerical"].erase(c["numerical"].begin()); }), {"columns", "numerical", "4"}},
+      {with([](Json& c) { c["categorical"] = 7; }), {"columns", "categorical", "7", "3"}},
+      {with([](Json& c) { c["categorical"][1].erase("name"); }),
+       {"categorical[1]", "name", "0 bytes", "256"}},
+      {with([](Json& c) { c["numerical"][1]["name"] = std::string(257, 'n'); }),
+       {"numerical[1]", "name", "257", "256"}},
+      {with([](Json& c) { c["numerical"][1]["name"] = "sex"; }), {"name", "sex", "two columns"}},
+      {with([](Json& c) { c["categorical"][2]["name"] = "sex"; }), {"name", "sex", "two columns"}},
+      {with([](Json& c) { c["categorical"][1]["values"] = {"f", "m"}; }), {"categorical[1]", "values", "3"}},
+      {with([](Json& c) { c["categorical"][1]["values"] = {"f", "m", 3}; }),
+       {"categorical[1]", "values", "3", "text"}},
+      {with([](Json& c) { c["categorical"][1]["values"] = {"f", "m", "f"}; }),
+       {"categorical[1]", "values", "\"f\"", "twice"}},
+      {with([](Json& c) { c["categorical"][1]["values"] = {"f", "m", ""}; }), {"values", "0 bytes"}},
+      {with([](Json& c) { c["categorical"][0]["unknown"] = "z"; }), {"categorical[0]", "unknown", "z"}},
+      {with([](Json& c) { c["categorical"][0]["mean"] = 1; }), {"categorical[0]", "mean"}},
+      {with([](Json& c) { c["numerical"][0]["deviation"] = 0; }), {"numerical[0]", "deviation", "0"}},
+      {with([](Json& c) { c["numerical"][0]["mean"] = 1e300; }), {"numerical[0]", "mean", "1e+300"}},
+      {with([](Json& c) { c["numerical"][0]["values"] = {"a"}; }), {"numerical[0]", "values"}},
+      {with([](Json& c) { c["rows"] = 1; }), {"columns", "rows"}},
+      {With(SmallConfig("encoder", "classification"), "columns", SmallColumns()), {"columns"}},
+  };
+  for (const Case& c : cases) {
+    for (const std::string& word : c.says) EXPECT_THAT(Refusal(c.config), HasSubstr(word));
+  }
+}
+
 TEST(TableStacks, AMissingTensorIsNamed) {
   const std::pair<const char*, const char*> missing[] = {{"tab-transformer", "embed.categorical.2.weight"},
                                                          {"tab-transformer", "embed.columns.weight"},
