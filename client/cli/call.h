@@ -77,34 +77,37 @@ struct DetailsFlags {
 // A token's line: "-0.2500  "be"", and after it, likeliest first, those that could stand in its place.
 std::string LogprobLine(const v1::TokenLogprob& token);
 
-// A method that answers many inputs, and how the command fills in and shows one.
-template <typename Request, typename Response>
-struct TextCall {
+// A method that answers many inputs, and how the command fills in and shows one. An Item is what becomes an
+// input: it has a `where`, as a Text does.
+template <typename Request, typename Response, typename Item = Text>
+struct InputCall {
   Request request;  // all but the inputs
   absl::StatusOr<Response> (Client::*method)(const Request&, const CallOptions&) const;
-  std::function<absl::Status(const Text& text, Request& request)> add;
-  std::function<void(const Text& text, const typename Response::Result& result)>
+  std::function<absl::Status(const Item& item, Request& request)> add;
+  std::function<void(const Item& item, const typename Response::Result& result)>
       print;  // of a result with a value
+  std::string_view unit = "text";
 };
+template <typename Request, typename Response>
+using TextCall = InputCall<Request, Response>;
 
 inline constexpr size_t kInputsARequest = 64;
 
-// Sends the texts, some in each request, and shows each answer, or its error, in their order. Returns the
-// exit status.
-template <typename Request, typename Response>
-int AnswerTexts(const ServerFlags& server, Texts& texts, const TextCall<Request, Response>& call,
-                Terminal& terminal) {
-  const absl::StatusOr<Client> client = server.Connect();
-  if (!client.ok()) return Fail(terminal, client.status());
+// Sends what the source has, some in each request, and shows each answer, or its error, in their order.
+// Returns the exit status. The source's Next(most) gives the next items, as that of Texts does.
+template <typename Source, typename Request, typename Response, typename Item>
+int AnswerAll(const ServerFlags& server, const Client& client, Source& source,
+              const InputCall<Request, Response, Item>& call, Terminal& terminal) {
   Progress progress(terminal, "inputs");
   int exit_status = kDone;
   for (bool any = false;; any = true) {
-    const absl::StatusOr<std::vector<Text>> batch = texts.Next(kInputsARequest);
+    const absl::StatusOr<std::vector<Item>> batch = source.Next(kInputsARequest);
     if (!batch.ok()) return Fail(terminal, batch.status());
-    if (batch->empty() && !any) terminal.err << "heed: no text to answer: the input is empty\n";
+    if (batch->empty() && !any)
+      terminal.err << "heed: no " << call.unit << " to answer: the input is empty\n";
     if (batch->empty()) return Finish(terminal, exit_status);
-    const absl::StatusOr<Response> response = AnswerBatch(server, *client, *batch, call, terminal);
-    if (!response.ok()) return FailCall(terminal, response.status(), *client, call.request.target().model());
+    const absl::StatusOr<Response> response = AnswerBatch(server, client, *batch, call, terminal);
+    if (!response.ok()) return FailCall(terminal, response.status(), client, call.request.target().model());
     if (!Show(*batch, *response, call, server.json, terminal)) exit_status = kFailed;
     if (!terminal.out.flush()) return Finish(terminal, exit_status);
     progress.Add(static_cast<int64_t>(batch->size()));
@@ -112,11 +115,20 @@ int AnswerTexts(const ServerFlags& server, Texts& texts, const TextCall<Request,
 }
 
 template <typename Request, typename Response>
+int AnswerTexts(const ServerFlags& server, Texts& texts, const TextCall<Request, Response>& call,
+                Terminal& terminal) {
+  const absl::StatusOr<Client> client = server.Connect();
+  if (!client.ok()) return Fail(terminal, client.status());
+  return AnswerAll(server, *client, texts, call, terminal);
+}
+
+template <typename Request, typename Response, typename Item>
 absl::StatusOr<Response> AnswerBatch(const ServerFlags& server, const Client& client,
-                                     const std::vector<Text>& batch, const TextCall<Request, Response>& call,
+                                     const std::vector<Item>& batch,
+                                     const InputCall<Request, Response, Item>& call,
                                      const Terminal& terminal) {
   Request request = call.request;
-  for (const Text& text : batch) RETURN_IF_ERROR(call.add(text, request));
+  for (const Item& item : batch) RETURN_IF_ERROR(call.add(item, request));
   ASSIGN_OR_RETURN(Response response, (client.*call.method)(request, server.Options(terminal)));
   if (response.results_size() != static_cast<int>(batch.size())) {
     return absl::InternalError(
@@ -126,9 +138,9 @@ absl::StatusOr<Response> AnswerBatch(const ServerFlags& server, const Client& cl
 }
 
 // False if an input has an error.
-template <typename Request, typename Response>
-bool Show(const std::vector<Text>& batch, const Response& response, const TextCall<Request, Response>& call,
-          bool json, Terminal& terminal) {
+template <typename Request, typename Response, typename Item>
+bool Show(const std::vector<Item>& batch, const Response& response,
+          const InputCall<Request, Response, Item>& call, bool json, Terminal& terminal) {
   bool all = true;
   for (size_t i = 0; i < batch.size(); ++i) {
     const auto& result = response.results(static_cast<int>(i));

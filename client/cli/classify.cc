@@ -1,7 +1,15 @@
-// heed classify: labels with scores, a line a text; where the model labels tokens, a line a span.
+// heed classify: labels with scores, a line a text or a table's row; where the model labels tokens, a line a
+// span.
+#include <algorithm>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "absl/strings/str_format.h"
 #include "client/cli/call.h"
 #include "client/cli/command.h"
+#include "client/cli/csv.h"
 
 namespace heed::cli {
 namespace {
@@ -22,15 +30,110 @@ std::string_view Characters(std::string_view utf8, int64_t begin, int64_t end) {
   return utf8.substr(std::min(first, at), at - std::min(first, at));
 }
 
+// Of labels that there are, a line with what they are of.
+template <typename Labels>
+void PrintLabels(const Labels& labels, std::string_view of, Terminal& terminal) {
+  for (const v1::LabelScore& label : labels) terminal.out << LabelText(label) << "  ";
+  if (!labels.empty()) terminal.out << OneLine(of) << "\n";
+}
+
 void Print(const Text& text, const v1::Classification& value, InputForm form, Terminal& terminal) {
-  for (const v1::LabelScore& label : value.labels()) terminal.out << LabelText(label) << "  ";
-  if (value.labels_size() > 0) terminal.out << OneLine(text.text) << "\n";
+  PrintLabels(value.labels(), text.text, terminal);
   for (const v1::LabeledSpan& span : value.spans()) {
     terminal.out << LabelText(span.label()) << "  " << span.begin() << "-" << span.end();
     if (form == InputForm::kText)
       terminal.out << "  " << OneLine(Characters(text.text, span.begin(), span.end()));
     terminal.out << "\n";
   }
+}
+
+// All rows of a table: they are read together.
+struct WholeTable {
+  std::vector<TableRow> rows;
+  std::string where;
+};
+
+class WholeTables {
+ public:
+  explicit WholeTables(TableRows* rows) : rows_(rows) {}
+
+  // The only one, once; none of a file without rows.
+  absl::StatusOr<std::vector<WholeTable>> Next(size_t) {
+    if (std::exchange(read_, true)) return std::vector<WholeTable>();
+    ASSIGN_OR_RETURN(std::vector<TableRow> rows, rows_->Next(std::numeric_limits<size_t>::max()));
+    if (rows.empty()) return std::vector<WholeTable>();
+    std::string where = rows[0].where.substr(0, rows[0].where.rfind(':'));
+    return std::vector<WholeTable>{{std::move(rows), std::move(where)}};
+  }
+
+ private:
+  TableRows* rows_;
+  bool read_ = false;
+};
+
+template <typename Item>
+using ClassifyCall = InputCall<v1::ClassifyRequest, v1::ClassifyResponse, Item>;
+
+int ClassifyRows(const ServerFlags& server, const Client& client, TableRows& rows,
+                 const v1::ClassifyRequest& request, Terminal& terminal) {
+  ClassifyCall<TableRow> call{.request = request, .method = &Client::Classify, .unit = "row"};
+  call.add = [](const TableRow& row, v1::ClassifyRequest& sent) {
+    *sent.add_inputs()->mutable_row() = row.row;
+    return absl::OkStatus();
+  };
+  call.print = [&](const TableRow& row, const v1::ClassifyResponse::Result& result) {
+    PrintLabels(result.value().labels(), row.where, terminal);
+  };
+  return AnswerAll(server, client, rows, call, terminal);
+}
+
+int ClassifyTogether(const ServerFlags& server, const Client& client, TableRows& rows,
+                     const v1::ClassifyRequest& request, Terminal& terminal) {
+  ClassifyCall<WholeTable> call{.request = request, .method = &Client::Classify, .unit = "row"};
+  call.add = [](const WholeTable& table, v1::ClassifyRequest& sent) {
+    v1::Table& message = *sent.add_inputs()->mutable_table();
+    for (const TableRow& row : table.rows) *message.add_rows() = row.row;
+    return absl::OkStatus();
+  };
+  call.print = [&](const WholeTable& table, const v1::ClassifyResponse::Result& result) {
+    const v1::Classification& value = result.value();
+    for (int i = 0; i < std::min(value.rows_size(), static_cast<int>(table.rows.size())); ++i)
+      PrintLabels(value.rows(i).labels(), table.rows[i].where, terminal);
+  };
+  WholeTables tables(&rows);
+  return AnswerAll(server, client, tables, call, terminal);
+}
+
+// Which table, and which of its columns are not the model's.
+struct CsvFlags {
+  explicit CsvFlags(Arguments& arguments) {
+    arguments
+        .Flag("csv", &file,
+              "a table instead of texts: its first line names the model's columns, a cell without text is a "
+              "missing value; - is standard input")
+        .is_path = true;
+    arguments.Flag("skip_column", &left_out, "of the table, which is none of the model's");
+  }
+
+  std::string file;
+  std::vector<std::string> left_out;
+};
+
+int ClassifyCsv(const ServerFlags& server, const CsvFlags& csv, const v1::ClassifyRequest& request,
+                Terminal& terminal) {
+  const absl::StatusOr<Client> client = server.Connect();
+  if (!client.ok()) return Fail(terminal, client.status());
+  v1::DescribeModelRequest asked;
+  asked.set_model(request.target().model());
+  asked.set_version(request.target().version());
+  const absl::StatusOr<v1::ModelDescription> model =
+      client->DescribeModel(asked, server.Options(terminal));
+  if (!model.ok()) return FailCall(terminal, model.status(), *client, asked.model());
+  if (!model->has_table_input())
+    return Fail(terminal, Invalid("'", OneLine(model->model()), "' reads no tables"));
+  TableRows rows(csv.file, model->table_input(), csv.left_out, terminal);
+  return model->table_input().rows_meet() ? ClassifyTogether(server, *client, rows, request, terminal)
+                                          : ClassifyRows(server, *client, rows, request, terminal);
 }
 
 }  // namespace
@@ -44,6 +147,7 @@ int Classify(Arguments& arguments, Terminal& terminal) {
   arguments.Flag("threshold", &threshold, "only what is at least so probable, 0 to 1", {0, 1});
   arguments.Flag("spans", &spans,
                  "a model that labels tokens: a span for every token, also for those without a label");
+  CsvFlags csv(arguments);
   ServerFlags server(arguments);
   TextFlags flags(arguments);
   DetailsFlags details(arguments);
@@ -58,6 +162,11 @@ int Classify(Arguments& arguments, Terminal& terminal) {
   call.request.mutable_options()->set_raw_scores(raw);
   call.request.mutable_options()->set_threshold(threshold);
   call.request.mutable_options()->set_all_tokens(spans);
+  if (!csv.file.empty()) {
+    if (!arguments.texts().empty() || !flags.files.empty())
+      return arguments.Wrong(terminal, "--csv takes a table instead of texts");
+    return ClassifyCsv(server, csv, call.request, terminal);
+  }
   call.method = &Client::Classify;
   call.add = [&](const Text& text, v1::ClassifyRequest& request) {
     return flags.ToInput(text, request.add_inputs());
