@@ -38,6 +38,21 @@ absl::Status CheckVocabulary(const LoadedModel& loaded) {
   return Invalid("the tokenizer has ", tokenizer, " tokens, the model's vocab_size is ", model);
 }
 
+// Of models that read images.
+absl::StatusOr<std::unique_ptr<const ImagePreprocessing>> LoadPreprocessing(const std::string& folder,
+                                                                            const ImageInput& image) {
+  ASSIGN_OR_RETURN(auto preprocessing, ImagePreprocessing::Load(folder, image.channels));
+  if (preprocessing == nullptr || !preprocessing->resizes()) return preprocessing;
+  const int64_t height = preprocessing->height(), width = preprocessing->width();
+  if (image.fixed && (height != image.height || width != image.width))
+    return Invalid("preprocessor_config.json: size ", height, " by ", width, "; the model reads images of ",
+                   image.height, " by ", image.width);
+  if (height % image.patch_size != 0 || width % image.patch_size != 0)
+    return Invalid("preprocessor_config.json: size ", height, " by ", width,
+                   "; the model reads images whose sides are multiples of ", image.patch_size);
+  return preprocessing;
+}
+
 using MadeModel = absl::StatusOr<std::unique_ptr<const ServedModel>>;
 
 // What a maker throws is for whoever runs the server, and so are these errors.
@@ -69,6 +84,10 @@ absl::StatusOr<LoadedModel> LoadFromFolder(const ModelSpec& spec) {
   LoadedModel loaded;
   ASSIGN_OR_RETURN(loaded.tokenizer, LoadTokenizer(spec.folder));  // first: it is told at once if it is wrong
   ASSIGN_OR_RETURN(loaded.model, LoadModel(spec.folder, spec.load));
+  const ModelInfo& info = loaded.model->info();
+  if (info.input.kind == InputRow::Kind::kPatch) {
+    ASSIGN_OR_RETURN(loaded.preprocessing, LoadPreprocessing(spec.folder, info.image));
+  }
   loaded.description = Description(spec.folder);
   return loaded;
 }

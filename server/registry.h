@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "engine/images/preprocessing.h"
 #include "engine/models/model.h"
 #include "engine/text/tokenizer.h"
 #include "server/clock.h"
@@ -31,8 +32,9 @@ struct ModelSpec {
 
 struct LoadedModel {
   std::unique_ptr<const Model> model;
-  std::unique_ptr<const Tokenizer> tokenizer;  // nullptr: token ids only
-  std::string description;                     // the first paragraph of README.md, if any
+  std::unique_ptr<const Tokenizer> tokenizer;               // nullptr: token ids only
+  std::string description;                                  // the first paragraph of README.md, if any
+  std::unique_ptr<const ImagePreprocessing> preprocessing;  // nullptr: images come as pixels only
 };
 
 // Makes a model of its spec. Tests have their own.
@@ -49,6 +51,7 @@ struct ServedModel {
   const Model& model() const { return *loaded.model; }
   const ModelInfo& info() const { return loaded.model->info(); }
   const Tokenizer* tokenizer() const { return loaded.tokenizer.get(); }
+  const ImagePreprocessing* preprocessing() const { return loaded.preprocessing.get(); }
 };
 
 enum class ModelState { kLoading, kReady, kFailed };

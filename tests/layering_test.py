@@ -15,9 +15,10 @@ WEIGHTS = OPS | {"engine/weights"}
 ATTENTION = WEIGHTS | {"engine/attention"}
 BLOCKS = ATTENTION | {"engine/blocks"}
 TEXT = WEIGHTS | {"engine/text"}
+IMAGES = BASE | {"engine/images"}
 MODELS = BLOCKS | TEXT | {"engine/models"}
 GENERATION = MODELS | {"engine/generation"}
-SERVER = GENERATION | {"server"}
+SERVER = GENERATION | IMAGES | {"server"}
 JOBS = SERVER | {"server/jobs"}
 CONFIG = SERVER | {"server/config", "proto"}
 OBSERVATION = SERVER | {"server/observation"}
@@ -34,6 +35,7 @@ MAY_INCLUDE = {
     "engine/blocks": BLOCKS,
     "engine/models": MODELS,
     "engine/text": TEXT,
+    "engine/images": IMAGES,
     "engine/generation": GENERATION,
     "server": SERVER,
     "server/jobs": JOBS,
@@ -57,6 +59,8 @@ ONLY_IN = {
     "google/protobuf/": SPEAKS_PROTOBUF,
     "prometheus/": {"server/observation", "server/service"},
     "utf8proc": {"engine/text"},
+    "png.h": {"engine/images"},
+    "jpeglib": {"engine/images"},
     "openssl/": {"engine/base"},
 }
 

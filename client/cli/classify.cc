@@ -1,5 +1,5 @@
-// heed classify: labels with scores, a line a text or a table's row; where the model labels tokens, a line a
-// span.
+// heed classify: labels with scores, a line a text, an image or a table's row; where the model labels tokens,
+// a line a span.
 #include <algorithm>
 #include <limits>
 #include <string>
@@ -10,6 +10,7 @@
 #include "client/cli/call.h"
 #include "client/cli/command.h"
 #include "client/cli/csv.h"
+#include "client/cli/images.h"
 
 namespace heed::cli {
 namespace {
@@ -126,14 +127,29 @@ int ClassifyCsv(const ServerFlags& server, const CsvFlags& csv, const v1::Classi
   v1::DescribeModelRequest asked;
   asked.set_model(request.target().model());
   asked.set_version(request.target().version());
-  const absl::StatusOr<v1::ModelDescription> model =
-      client->DescribeModel(asked, server.Options(terminal));
+  const absl::StatusOr<v1::ModelDescription> model = client->DescribeModel(asked, server.Options(terminal));
   if (!model.ok()) return FailCall(terminal, model.status(), *client, asked.model());
   if (!model->has_table_input())
     return Fail(terminal, Invalid("'", OneLine(model->model()), "' reads no tables"));
   TableRows rows(csv.file, model->table_input(), csv.left_out, terminal);
   return model->table_input().rows_meet() ? ClassifyTogether(server, *client, rows, request, terminal)
                                           : ClassifyRows(server, *client, rows, request, terminal);
+}
+
+int ClassifyImages(const ServerFlags& server, const std::vector<std::string>& names,
+                   const v1::ClassifyRequest& request, Terminal& terminal) {
+  const absl::StatusOr<Client> client = server.Connect();
+  if (!client.ok()) return Fail(terminal, client.status());
+  ClassifyCall<ImageFile> call{.request = request, .method = &Client::Classify, .unit = "image"};
+  call.add = [](const ImageFile& image, v1::ClassifyRequest& sent) {
+    sent.add_inputs()->mutable_image()->set_encoded(image.bytes);
+    return absl::OkStatus();
+  };
+  call.print = [&](const ImageFile& image, const v1::ClassifyResponse::Result& result) {
+    PrintLabels(result.value().labels(), image.where, terminal);
+  };
+  ImageFiles files(names);
+  return AnswerAll(server, *client, files, call, terminal);
 }
 
 }  // namespace
@@ -147,6 +163,8 @@ int Classify(Arguments& arguments, Terminal& terminal) {
   arguments.Flag("threshold", &threshold, "only what is at least so probable, 0 to 1", {0, 1});
   arguments.Flag("spans", &spans,
                  "a model that labels tokens: a span for every token, also for those without a label");
+  std::vector<std::string> images;
+  arguments.Flag("image", &images, "a PNG or JPEG file instead of texts").is_path = true;
   CsvFlags csv(arguments);
   ServerFlags server(arguments);
   TextFlags flags(arguments);
@@ -162,11 +180,11 @@ int Classify(Arguments& arguments, Terminal& terminal) {
   call.request.mutable_options()->set_raw_scores(raw);
   call.request.mutable_options()->set_threshold(threshold);
   call.request.mutable_options()->set_all_tokens(spans);
-  if (!csv.file.empty()) {
-    if (!arguments.texts().empty() || !flags.files.empty())
-      return arguments.Wrong(terminal, "--csv takes a table instead of texts");
-    return ClassifyCsv(server, csv, call.request, terminal);
-  }
+  const bool texts = !arguments.texts().empty() || !flags.files.empty();
+  if (texts + !images.empty() + !csv.file.empty() > 1)
+    return arguments.Wrong(terminal, "texts, --image and --csv exclude each other");
+  if (!images.empty()) return ClassifyImages(server, images, call.request, terminal);
+  if (!csv.file.empty()) return ClassifyCsv(server, csv, call.request, terminal);
   call.method = &Client::Classify;
   call.add = [&](const Text& text, v1::ClassifyRequest& request) {
     return flags.ToInput(text, request.add_inputs());
@@ -174,8 +192,8 @@ int Classify(Arguments& arguments, Terminal& terminal) {
   call.print = [&](const Text& text, const v1::ClassifyResponse::Result& result) {
     Print(text, result.value(), flags.form, terminal);
   };
-  Texts texts(arguments.texts(), flags.files, Unit::kLine, terminal);
-  return AnswerTexts(server, texts, call, terminal);
+  Texts source(arguments.texts(), flags.files, Unit::kLine, terminal);
+  return AnswerTexts(server, source, call, terminal);
 }
 
 }  // namespace heed::cli

@@ -78,8 +78,9 @@ std::string Images(const v1::ModelDescription& model) {
   const v1::ImageInput& image = model.image_input();
   const std::string made = Cat("of ", image.channels(), image.channels() == 1 ? " channel, " : " channels, ",
                                image.height(), " x ", image.width());
-  return image.fixed() ? made
-                       : Cat(made, ", or any in patches of ", image.patch_size(), " x ", image.patch_size());
+  const std::string sizes =
+      image.fixed() ? "" : Cat(", or any in patches of ", image.patch_size(), " x ", image.patch_size());
+  return Cat(made, sizes, image.files() ? "; PNG and JPEG files" : "");
 }
 
 // "Classify" of "heed.v1.Inference.Classify".

@@ -126,9 +126,7 @@ absl::StatusOr<ReadInput> InputReader::ReadNumbers(const v1::Input& input, const
   if (input.has_vectors()) return ReadVectors(input.vectors(), where);
   if (input.has_row()) return ReadRow(input.row(), where);
   if (input.has_table()) return ReadTable(input.table(), where);
-  if (!input.image().has_pixels())
-    return AtField(Error(ErrorReason::kInputEmpty, "the image has no content"), where);
-  return ReadPixels(input.image().pixels(), where + ".pixels");
+  return ReadImage(input.image(), where);
 }
 
 absl::StatusOr<ReadInput> InputReader::ReadVectors(const v1::Vectors& vectors,
@@ -145,31 +143,62 @@ absl::StatusOr<ReadInput> InputReader::ReadVectors(const v1::Vectors& vectors,
   return ReadInput{.numbers = {vectors.values().begin(), vectors.values().end()}};
 }
 
+absl::StatusOr<ReadInput> InputReader::ReadImage(const v1::Image& image, const std::string& where) const {
+  if (image.has_pixels()) return ReadPixels(image.pixels(), where + ".pixels");
+  if (image.has_encoded()) {
+    auto read = ReadFile(image.encoded());
+    return read.ok() ? std::move(read) : AtField(read.status(), where + ".encoded");
+  }
+  return AtField(Error(ErrorReason::kInputEmpty, "the image has no content"), where);
+}
+
+absl::StatusOr<ReadInput> InputReader::ReadFile(const std::string& file) const {
+  if (file.empty()) return Error(ErrorReason::kInputEmpty, "the file has no bytes");
+  if (model_->preprocessing() == nullptr)
+    return Invalid("'", model_->spec.name,
+                   "' takes pixels only: its preprocessor_config.json, which says how files "
+                   "become pixels, is missing");
+  ASSIGN_OR_RETURN(const ByteImage decoded, model_->preprocessing()->Decode(file));
+  RETURN_IF_ERROR(PatchesOf(decoded.height, decoded.width).status());
+  const FloatImage image = model_->preprocessing()->Normalized(decoded);
+  const ImageInput& read = model_->info().image;
+  return ReadInput{
+      .numbers = Patches(image.values, read.channels, image.height, image.width, read.patch_size),
+      .columns = image.width / read.patch_size};
+}
+
+absl::StatusOr<int64_t> InputReader::PatchesOf(int64_t height, int64_t width) const {
+  const ImageInput& image = model_->info().image;
+  const int64_t patch = image.patch_size;
+  if (image.fixed && (height != image.height || width != image.width))
+    return Invalid("the image has height ", height, " and width ", width, ", '", model_->spec.name,
+                   "' reads images of ", image.height, " by ", image.width);
+  if (height < 1 || width < 1 || height % patch != 0 || width % patch != 0)
+    return Invalid("the image has height ", height, " and width ", width, ", which must be multiples of ",
+                   patch);
+  const int64_t patches = height / patch * (width / patch);
+  RETURN_IF_ERROR(CheckRows(patches, "patches"));
+  return patches;
+}
+
 absl::StatusOr<ReadInput> InputReader::ReadPixels(const v1::Pixels& pixels, const std::string& where) const {
   const ImageInput& image = model_->info().image;
-  const int64_t height = pixels.height(), width = pixels.width(), patch = image.patch_size;
   if (pixels.channels() != image.channels)
     return AtField(Invalid("channels is ", pixels.channels(), ", '", model_->spec.name, "' reads images of ",
                            image.channels),
                    where);
-  if (image.fixed && (height != image.height || width != image.width))
-    return AtField(Invalid("the image has height ", height, " and width ", width, ", '", model_->spec.name,
-                           "' reads images of ", image.height, " by ", image.width),
-                   where);
-  if (height < 1 || width < 1 || height % patch != 0 || width % patch != 0)
-    return AtField(Invalid("the image has height ", height, " and width ", width,
-                           ", which must be multiples of ", patch),
-                   where);
-  const int64_t rows = height / patch * (width / patch);
-  RETURN_IF_ERROR(AtField(CheckRows(rows, "patches"), where));
-  if (pixels.values_size() != rows * model_->info().input.numbers)
-    return AtField(Invalid("there are ", pixels.values_size(), " values, channels * height * width is ",
-                           rows * model_->info().input.numbers),
-                   where);
+  const absl::StatusOr<int64_t> patches = PatchesOf(pixels.height(), pixels.width());
+  if (!patches.ok()) return AtField(patches.status(), where);
+  const int64_t numbers = *patches * model_->info().input.numbers;
+  if (pixels.values_size() != numbers)
+    return AtField(
+        Invalid("there are ", pixels.values_size(), " values, channels * height * width is ", numbers),
+        where);
   RETURN_IF_ERROR(AtField(CheckFinite(pixels.values()), where));
   const std::span values(pixels.values().data(), pixels.values_size());
-  return ReadInput{.numbers = Patches(values, image.channels, height, width, patch),
-                   .columns = width / patch};
+  return ReadInput{
+      .numbers = Patches(values, image.channels, pixels.height(), pixels.width(), image.patch_size),
+      .columns = pixels.width() / image.patch_size};
 }
 
 absl::StatusOr<ReadInput> InputReader::ReadRow(const v1::Row& row, const std::string& where) const {

@@ -61,7 +61,11 @@ class InputReader {
   // Of what is no text.
   absl::StatusOr<ReadInput> ReadNumbers(const v1::Input& input, const std::string& where) const;
   absl::StatusOr<ReadInput> ReadVectors(const v1::Vectors& vectors, const std::string& where) const;
+  absl::StatusOr<ReadInput> ReadImage(const v1::Image& image, const std::string& where) const;
+  absl::StatusOr<ReadInput> ReadFile(const std::string& file) const;
   absl::StatusOr<ReadInput> ReadPixels(const v1::Pixels& pixels, const std::string& where) const;
+  // Of a size in pixels that the model reads, how many patches it has.
+  absl::StatusOr<int64_t> PatchesOf(int64_t height, int64_t width) const;
   absl::StatusOr<ReadInput> ReadRow(const v1::Row& row, const std::string& where) const;
   absl::StatusOr<ReadInput> ReadTable(const v1::Table& table, const std::string& where) const;
   absl::Status CheckRows(int64_t rows, std::string_view what) const;

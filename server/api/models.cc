@@ -199,7 +199,8 @@ void AddWeights(const ServedModel& model, v1::ModelDescription* out) {
 }
 
 // What its inputs are, if they are no text.
-void AddNumbers(const ModelInfo& info, v1::ModelDescription* out) {
+void AddNumbers(const ServedModel& model, v1::ModelDescription* out) {
+  const ModelInfo& info = model.info();
   if (info.input.kind == InputRow::Kind::kPatch) {
     auto* image = out->mutable_image_input();
     image->set_channels(static_cast<int32_t>(info.image.channels));
@@ -207,6 +208,11 @@ void AddNumbers(const ModelInfo& info, v1::ModelDescription* out) {
     image->set_width(static_cast<int32_t>(info.image.width));
     image->set_fixed(info.image.fixed);
     image->set_patch_size(static_cast<int32_t>(info.image.patch_size));
+    if (const ImagePreprocessing* files = model.preprocessing()) {
+      image->set_files(true);
+      image->set_resized_height(static_cast<int32_t>(files->height()));
+      image->set_resized_width(static_cast<int32_t>(files->width()));
+    }
   } else if (info.input.kind == InputRow::Kind::kVector) {
     out->set_vector_size(static_cast<int32_t>(info.input.numbers));
   } else if (info.input.kind == InputRow::Kind::kTableRow) {
@@ -221,7 +227,7 @@ void AddInterface(const ServedModel& model, v1::ModelDescription* out) {
   for (v1::InputKind kind : KindsOf(model)) out->add_inputs(kind);
   for (const std::string& rpc : RpcsOf(info)) out->add_rpcs(Cat("heed.v1.Inference.", rpc));
   out->set_max_global_tokens(info.max_global_tokens);
-  AddNumbers(info, out);
+  AddNumbers(model, out);
   out->mutable_labels()->Add(info.labels.begin(), info.labels.end());
   if (info.head == Head::kEmbedding) out->set_embedding_size(info.output_width);
   *out->mutable_special_tokens() = SpecialTokensOf(info);

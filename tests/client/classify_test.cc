@@ -1,4 +1,5 @@
 // heed classify; and with it the loop from many texts to their answers that others share.
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -91,6 +92,44 @@ TEST(Classify, WeightsThatCouldNotBeShownAreNotAskedFor) {
   EXPECT_EQ(wrong.exit, kUsage);
   EXPECT_THAT(wrong.err,
               HasSubstr("--attention=row: 0: must be fields of AttentionOptions as protobuf's text"));
+}
+
+std::string WriteImage(const std::string& name, const std::string& bytes) {
+  const std::string path = testing::TempDir() + "heed_image_" + name;
+  std::ofstream(path, std::ios::binary) << bytes;
+  return path;
+}
+
+TEST(Classify, ImagesAreSentAsTheyAreAndAnsweredByName) {
+  FakeServer server;
+  std::vector<int> sizes;
+  std::string last;
+  server.classify = [&](auto&, const v1::ClassifyRequest& request, v1::ClassifyResponse& response) {
+    sizes.push_back(request.inputs_size());
+    for (const v1::Input& input : request.inputs()) {
+      last = input.image().encoded();
+      response.add_results()->mutable_value()->add_labels()->set_label("cat");
+    }
+    return grpc::Status::OK;
+  };
+  const std::string small = WriteImage("small.png", std::string("\x89PNG\0\r\n\xff", 8)),
+                    large = WriteImage("large.png", std::string(1'500'000, 'x'));
+  const Outcome run = RunAt(server, {"classify", "--image", large, "--image", large, "--image", small});
+  EXPECT_EQ(run.exit, kDone) << run.err;
+  EXPECT_EQ(run.out, Cat("cat 0.0000  ", large, "\ncat 0.0000  ", large, "\ncat 0.0000  ", small, "\n"));
+  EXPECT_THAT(sizes, ElementsAre(1, 2)) << "what a message takes";
+  EXPECT_EQ(last, std::string("\x89PNG\0\r\n\xff", 8));
+}
+
+TEST(Classify, AnImageThatIsNotThereIsNamed) {
+  FakeServer server;
+  EXPECT_THAT(RunAt(server, {"classify", "--image=/nowhere/cat.png"}).err,
+              HasSubstr("/nowhere/cat.png: No such file"));
+  const std::string empty = WriteImage("empty.png", "");
+  EXPECT_THAT(RunAt(server, {"classify", "--image", empty}).err, HasSubstr(empty + ": is empty"));
+  const Outcome both = RunAt(server, {"classify", "--image", empty, "text"});
+  EXPECT_EQ(both.exit, kUsage);
+  EXPECT_THAT(both.err, HasSubstr("texts, --image and --csv exclude each other"));
 }
 
 TEST(Classify, RawScoresAndAThresholdExcludeEachOther) {
