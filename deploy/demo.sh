@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The demonstration: a server with the shipped models on ports of its own choice, sentences classified, words
-# translated to their sounds, a text streamed, another from a model whose memory does not grow, and what that moved
-# in the metrics. The arguments are the command that is `heed`: ./dev demo and ./dev image call this.
+# The demonstration: a server with the shipped models on ports of its own choice, sentences and rows of a table
+# classified, words translated to their sounds, a text streamed, another from a model whose memory does not grow, and
+# what that moved in the metrics. The arguments are the command that is `heed`: ./dev demo and ./dev image call this.
 set -euo pipefail
 
 folder=$(mktemp -d)
@@ -38,6 +38,15 @@ heading "heed classify --model=polarity"
   "A warm, funny and beautifully acted film." \
   "The plot is a mess and the jokes fall flat." \
   "It takes its time, and every minute of it is worth having."
+
+heading "heed classify --model=adult --csv=people.csv: who earned more than 50,000 dollars a year in 1994?"
+cat >"$folder/people.csv" <<'END'
+age,workclass,fnlwgt,education,education-num,marital-status,occupation,relationship,race,sex,capital-gain,capital-loss,hours-per-week,native-country
+48,Private,190000,Masters,14,Married-civ-spouse,Exec-managerial,Wife,White,Female,0,0,50,United-States
+19,Private,190000,11th,7,Never-married,Other-service,Own-child,White,Male,0,0,20,United-States
+33,,,Bachelors,13,,Sales,,,,,,45,
+END
+"$@" classify "$to" --model=adult --csv="$folder/people.csv"
 
 heading "heed generate --model=g2p --beams=4"
 "$@" generate "$to" --model=g2p --beams=4 "thorough"

@@ -8,13 +8,20 @@
 #include <new>
 #include <vector>
 
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#endif
+
 namespace heed {
 namespace {
 
+// AddressSanitizer sees who writes beyond what was asked for, and into what was given back.
 #if defined(__SANITIZE_ADDRESS__)
-constexpr size_t kKeep = 0;  // so that it sees who uses a block after its end
+void Forbid(const LargeBlock& block) { ASAN_POISON_MEMORY_REGION(block.data, block.bytes); }
+void Allow(const LargeBlock& block, size_t bytes) { ASAN_UNPOISON_MEMORY_REGION(block.data, bytes); }
 #else
-constexpr size_t kKeep = LargeBlocks::kKeepBytes;
+void Forbid(const LargeBlock&) {}
+void Allow(const LargeBlock&, size_t) {}
 #endif
 
 size_t WholePages(size_t bytes) { return (bytes + kHugePage - 1) / kHugePage * kHugePage; }
@@ -23,7 +30,13 @@ LargeBlock Fresh(size_t bytes) {
   LargeBlock block{.bytes = WholePages(bytes)};
   if (posix_memalign(&block.data, kHugePage, block.bytes) != 0) throw std::bad_alloc();
   madvise(block.data, block.bytes, MADV_HUGEPAGE);  // advice: that it can fail changes nothing
+  Forbid(block);
   return block;
+}
+
+void Free(const LargeBlock& block) {
+  Allow(block, block.bytes);
+  std::free(block.data);
 }
 
 class Kept {
@@ -54,13 +67,13 @@ class Kept {
       std::lock_guard lock(mutex_);
       blocks_.push_back(block);
       bytes_ += block.bytes;
-      while (bytes_ > kKeep) {
+      while (bytes_ > LargeBlocks::kKeepBytes) {
         bytes_ -= blocks_.front().bytes;
         gone.push_back(blocks_.front());
         blocks_.erase(blocks_.begin());
       }
     }
-    for (const LargeBlock& old : gone) std::free(old.data);
+    for (const LargeBlock& old : gone) Free(old);
   }
 
   void Clear() {
@@ -70,7 +83,7 @@ class Kept {
       gone.swap(blocks_);
       bytes_ = 0;
     }
-    for (const LargeBlock& block : gone) std::free(block.data);
+    for (const LargeBlock& block : gone) Free(block);
   }
 
   size_t bytes() {
@@ -87,11 +100,14 @@ class Kept {
 }  // namespace
 
 LargeBlock LargeBlocks::Take(size_t bytes) {
-  const LargeBlock kept = Kept::All().Take(bytes);
-  return kept.data != nullptr ? kept : Fresh(bytes);
+  LargeBlock block = Kept::All().Take(bytes);
+  if (block.data == nullptr) block = Fresh(bytes);
+  Allow(block, bytes);
+  return block;
 }
 
 void LargeBlocks::Return(LargeBlock block) {
+  Forbid(block);
   madvise(block.data, block.bytes, MADV_FREE);
   Kept::All().Add(block);
 }

@@ -23,7 +23,8 @@ class LargeBlocks {
   // That are kept in all; what has lain longest goes first.
   static constexpr size_t kKeepBytes = size_t{1} << 30;
 
-  // At least so many bytes and at most a quarter and a page more, contents undefined. Throws std::bad_alloc.
+  // Room for so many bytes, contents undefined, in a block that is at most a quarter and a page larger.
+  // Throws std::bad_alloc.
   static LargeBlock Take(size_t bytes);
   static void Return(LargeBlock block);
   static size_t KeptBytes();

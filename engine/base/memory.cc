@@ -27,7 +27,7 @@ size_t RoundUp(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kA
 
 std::unique_ptr<std::byte, Release> Allocate(size_t bytes) {
   if (bytes >= kHugePage) {
-    const LargeBlock block = LargeBlocks::Take(bytes);
+    const LargeBlock block = LargeBlocks::Take(RoundUp(bytes));
     return {static_cast<std::byte*>(block.data), Release{.block = block.bytes}};
   }
   void* data = nullptr;

@@ -24,6 +24,7 @@ constexpr Section kSections[] = {
     {"text", heed::TextSection},
     {"serve", heed::ServeSection},
     {"variants", heed::VariantsSection},
+    {"experts", heed::ExpertsSection},
     {"survey", heed::SurveySection},
     {"published", heed::PublishedSection},
     {"shipped", heed::ShippedSection},

@@ -17,6 +17,7 @@ void LongformerSection(Threads& threads);  // longformer_bench.cc
 void TextSection(Threads& threads);        // text_bench.cc
 void ServeSection(Threads& threads);       // serve_bench.cc
 void VariantsSection(Threads& threads);    // variants_bench.cc
+void ExpertsSection(Threads& threads);     // experts_bench.cc
 void SurveySection(Threads& threads);      // survey_bench.cc
 void PublishedSection(Threads& threads);   // published_bench.cc
 void ShippedSection(Threads& threads);     // shipped_bench.cc

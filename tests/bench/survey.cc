@@ -72,6 +72,8 @@ SurveyModality Decoding() {
       "tokens",
       {4096, 8192, 16384},
       {{"full", "Vaswani et al. 2017", "-", "n^2", Text(true, {"full", {{"type", "full"}}})},
+       {"softmax, grouped queries", "Ainslie et al. 2023", "-", "n^2",
+        Text(true, {"softmax", {{"type", "softmax"}, {"num_key_value_heads", 2}}})},
        {"blockwise", "Liu et al. 2018", "FP", "n b", Known(true, "blockwise")},
        {"sliding_window", "Beltagy et al. 2020", "FP", "n w", Known(true, "sliding_window")},
        {"image_local_1d", "Parmar et al. 2018", "FP", "n m", Known(true, "image_local_1d")},

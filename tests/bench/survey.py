@@ -1,4 +1,4 @@
-"""Makes docs/survey.md and docs/survey-*.svg of what `heed_bench survey` printed.
+"""Makes docs/survey.md and docs/survey-*.svg of what `heed_bench survey experts` printed.
 
     ./dev bench survey   # runs both
 """
@@ -29,6 +29,13 @@ class Modality:
     @property
     def writes(self):
         return any(row["writes"] != "no" for row in self.rows)
+
+
+def read_experts(lines):
+    """What the section "experts" printed: its headline and its rows, the columns' names first."""
+    begin = lines.index("== experts ==") + 1
+    rows = [cells(line) for line in lines[begin + 1:] if cells(line)]
+    return lines[begin], [row for row in rows if len(row) == len(rows[0])]
 
 
 def read(lines):
@@ -140,7 +147,7 @@ def jobs(modalities):
     return table(["job", "the best three"], rows)
 
 
-def page(machine, modalities, day):
+def page(machine, modalities, experts, day):
     out = ["# The survey, running", "",
            "Every attention and stack of \"Efficient Transformers: A Survey\" (Tay et al. 2022) in Heed, at one shape for each kind of",
            f"input, with random weights in bf16. Measured {day} on {machine}, by", "",
@@ -155,15 +162,21 @@ def page(machine, modalities, day):
     for modality in modalities:
         out += [f"## {modality.name}", "", f"{modality.shape[0].upper()}{modality.shape[1:]}. Figures at {modality.figures}.", "",
                 f"![{modality.name}](survey-{modality.name.replace(' ', '-')}.svg)", "", *figures(modality), ""]
+    headline, rows = experts
+    out += ["## conditional computation", "",
+            "A Switch Transformer (Fedus et al. 2021), an encoder-decoder of Switch-Base's widths and half its depth, beside its dense twin",
+            f"({headline}). A row meets one expert, so both multiply as much; a batch reads the weights of the experts that its rows meet,",
+            "and those nobody meets cost nothing.", "", *table(rows[0], rows[1:]), ""]
     return "\n".join(out)
 
 
 def main(folder):
-    machine, modalities = read(sys.stdin.read().splitlines())
+    lines = sys.stdin.read().splitlines()
+    machine, modalities = read(lines)
     folder = pathlib.Path(folder)
     for modality in modalities:
         (folder / f"survey-{modality.name.replace(' ', '-')}.svg").write_text(picture(modality))
-    (folder / "survey.md").write_text(page(machine, modalities, datetime.date.today().isoformat()))
+    (folder / "survey.md").write_text(page(machine, modalities, read_experts(lines), datetime.date.today().isoformat()))
 
 
 if __name__ == "__main__":

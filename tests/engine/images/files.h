@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/log/check.h"
 #include "absl/strings/escaping.h"
 
 namespace heed {
@@ -81,7 +82,11 @@ inline constexpr const char kCmykJpeg[] =
     "e8e9eaf1f2f3f4f5f6f7f8f9faffda000e0443004d0059004b00003f00e66dec3a71546ba5b8bfebcd7a056a5bd874e28acbb8bf"
     "ebcd15a96f61d38a2b2ee2ff00af3456a5bd874e28acbb8bfebcd15fffd9";
 
-inline std::string Bytes(const char* hexadecimal) { return absl::HexStringToBytes(hexadecimal); }
+inline std::string Bytes(const char* hexadecimal) {
+  std::string bytes;
+  CHECK(absl::HexStringToBytes(hexadecimal, &bytes));
+  return bytes;
+}
 
 // The values of kPng.
 inline std::vector<uint8_t> PngValues() {

@@ -7,6 +7,7 @@
 #include <random>
 
 #include "engine/base/memory.h"
+#include "engine/base/status.h"
 #include "engine/models/config.h"
 #include "engine/models/golden.h"
 #include "engine/models/native.h"
