@@ -1,5 +1,7 @@
 """What the recipes of the shipped models share: an optimiser for matrices, and the file that the weights go to."""
+import ctypes
 import json
+import os
 import struct
 
 import torch
@@ -22,7 +24,7 @@ class Muon:
     def __init__(self, weights, decay=0.1):
         shapes = sorted({tuple(w.shape) for w in weights})
         self.groups = [[w for w in weights if tuple(w.shape) == s] for s in shapes]
-        self.momentum = [torch.zeros(len(g), *s) for g, s in zip(self.groups, shapes)]
+        self.momentum = [torch.zeros(len(g), *s, device=g[0].device) for g, s in zip(self.groups, shapes)]
         self.decay = decay
 
     @torch.no_grad()
@@ -46,13 +48,50 @@ def dropper(p, size=1 << 24):
     return drop
 
 
+def dropout_masks(p, device="cpu", size=1 << 24):
+    """The same for a compiler: -> a function of a shape and a count, which gives so many masks from the pool, and what goes
+    with them to keep the mean."""
+    pool = torch.rand(size, device=device) >= p
+
+    def masks(shape, count):
+        starts = torch.randint((size - shape.numel()) // 64, (count,)) * 64  # a cache line: a compiler's loops like it
+        return *(pool[at:at + shape.numel()].view(shape) for at in starts.tolist()), 1 / (1 - p)
+    return masks
+
+
+def compiled(function):
+    """What torch.compile makes of it. The loops that it writes call libsleef, which Debian's torch does not bring along: so
+    it is loaded here, and by the process that tries which instructions the loops may use."""
+    os.environ["LD_PRELOAD"] = "libsleef.so.3"
+    ctypes.CDLL("libsleef.so.3", mode=ctypes.RTLD_GLOBAL)
+    if "HEED_CACHE" in os.environ:  # for the next start
+        os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", os.environ["HEED_CACHE"] + "/inductor")
+    torch._dynamo.config.cache_size_limit = 64  # kinds of layers, lengths
+    return torch.compile(function, dynamic=False)
+
+
+class Average:
+    """The weights' moving average: as good as a lower learning rate, at any moment."""
+
+    def __init__(self, weights, keep):
+        self.live, self.keep, self.steps = weights, keep, 0
+        self.weights = {name: t.detach().clone() for name, t in weights.items()}
+
+    @torch.no_grad()
+    def step(self):
+        self.steps += 1
+        torch._foreach_lerp_(list(self.weights.values()), [t.detach() for t in self.live.values()], 1 - min(self.keep, self.steps / (self.steps + 9)))
+
+
 def save_safetensors(path, tensors, dtype=torch.bfloat16):
-    """In bf16, half of f32's size, or in f32; written aside and moved, so that the file is whole at any moment."""
-    name_of, bits = {torch.bfloat16: ("BF16", torch.int16), torch.float32: ("F32", torch.int32)}[dtype]
+    """In bf16, half of f32's size, or in f32, but whole numbers as they are; written aside and moved, so that the file is
+    whole at any moment."""
+    named = {torch.bfloat16: ("BF16", torch.int16), torch.float32: ("F32", torch.int32), torch.int64: ("I64", torch.int64)}
     header, blobs, at = {}, [], 0
     for name, t in sorted(tensors.items()):
-        raw = t.detach().to(dtype).contiguous().view(bits).numpy().tobytes()
-        header[name] = {"dtype": name_of, "shape": list(t.shape), "data_offsets": [at, at + len(raw)]}
+        t = t.detach().to(dtype if t.is_floating_point() else torch.int64).contiguous()
+        raw = t.view(named[t.dtype][1]).numpy().tobytes()
+        header[name] = {"dtype": named[t.dtype][0], "shape": list(t.shape), "data_offsets": [at, at + len(raw)]}
         blobs.append(raw)
         at += len(raw)
     head = json.dumps(header).encode()
@@ -79,3 +118,7 @@ def save_checkpoint(path, content):
     aside = path.with_suffix(".tmp")
     torch.save(content, aside)
     aside.rename(path)
+
+
+def load_checkpoint(path, device="cpu"):
+    return torch.load(path, map_location=device, weights_only=True)

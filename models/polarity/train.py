@@ -14,26 +14,24 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import argparse
 import collections
 import hashlib
-import itertools
 import json
-import math
 import pathlib
 import sys
 import time
-import unicodedata
-import zipfile
 
 import torch
 import torch.nn.functional as F
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
-from recipe import save_checkpoint, save_safetensors
+from recipe import Average, load_checkpoint, save_checkpoint, save_safetensors
+from words import bayes_accuracy, combine, evidence, pairs, read_reviews, read_sentences, stems, tokenizer
 
 FOLDS = 10
 VOCABULARY = 15000
 LONGEST = 64  # words of a training sentence; only reviews have longer ones
-PASSES = 2  # over all the text, the labelled sentences twice in each
+PASSES = 4  # over all the text, the labelled sentences twice in each
+AVERAGE = 0.998  # of the weights, over the last steps: what is exported
 HARD = 0.3  # part of the label in what a labelled sentence teaches; the rest is the teacher's opinion
 BATCH, RATE, DECAY = 128, 1e-3, 0.05
 DROP, DROP_LEARNED = 0.15, 0.3  # of layers and words; of embeddings
@@ -59,126 +57,14 @@ CONFIG = {
 }
 
 
-# ------------------------------------------------------------------------------------------------------------ words
-
-def kind(c):
-    """Of a character, as the Whitespace pre-tokenizer's \\w+|[^\\w\\s]+ sees it."""
-    if c.isspace() and c not in "\x1c\x1d\x1e\x1f":
-        return "space"
-    category = unicodedata.category(c)
-    return "word" if category[0] in "LM" or category in ("Nd", "Nl", "Pc") or c in "\u200c\u200d" else "mark"
-
-
-def words(text):
-    """What tokenizer.json does before it looks words up."""
-    text = "".join(c for c in unicodedata.normalize("NFD", text) if unicodedata.category(c)[0] != "M")
-    text = "".join(c.lower() for c in text)
-    return ["".join(run) for k, run in itertools.groupby(text, kind) if k != "space"]
-
-
-def tokenizer(vocabulary):
-    normalizers = [{"type": "NFD"}, {"type": "StripAccents"}, {"type": "Lowercase"}]
-    unknown = {"id": 0, "content": "[UNK]", "single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
-    return {"version": "1.0", "truncation": None, "padding": None, "added_tokens": [unknown],
-            "normalizer": {"type": "Sequence", "normalizers": normalizers}, "pre_tokenizer": {"type": "Whitespace"},
-            "post_processor": None, "decoder": None,
-            "model": {"type": "WordLevel", "vocab": vocabulary, "unk_token": "[UNK]"}}
-
-
-# ------------------------------------------------------------------------------------------------------------- data
-
-def fold(sentence):
-    return int(hashlib.sha256(" ".join(sentence).encode()).hexdigest(), 16) % FOLDS
-
-
-def read_sentences(data):
-    """-> [(words, label)]; equal sentences have equal words, so they cannot lie on both sides of a split by fold()."""
-    files = (("neg", 0), ("pos", 1))
-    return [(words(line), label) for name, label in files
-            for line in (data / f"sentence_polarity.{name}.txt").read_text(encoding="utf-8").split("\n") if line]
-
-
-def read_reviews(data):
-    """-> [(words of a sentence, label of the whole review)]"""
-    with zipfile.ZipFile(data / "movie_reviews.train.zip") as z:
-        texts = [(z.read(n).decode("latin-1"), int(n.startswith("pos/"))) for n in sorted(z.namelist()) if n.endswith(".txt")]
-    return [(w, label) for text, label in texts for w in map(words, text.split("\n")) if w]
-
-
-# ---------------------------------------------------------------------------------------------- the teacher that counts
-
-def bayes_accuracy(train, test):
-    """The baseline: multinomial naive Bayes over words, add-one."""
-    counts = [collections.Counter(w for s, y in train if y == label for w in s) for label in (0, 1)]
-    known = set(counts[0]) | set(counts[1])
-    total = [sum(c.values()) + len(known) for c in counts]
-    ratio = {w: math.log((counts[1][w] + 1) / total[1]) - math.log((counts[0][w] + 1) / total[0]) for w in known}
-    prior = math.log(sum(y for _, y in train) / sum(1 - y for _, y in train))
-    return sum((prior + sum(ratio.get(w, 0.0) for w in s) > 0) == y for s, y in test) / len(test)
-
-
-def stems(s):
-    return [w[:5] for w in s]
-
-
-def pairs(s, apart=1):
-    return [f"{a} {apart} {b}" for a, b in zip(s, s[apart:])]
-
+# ------------------------------------------------------------------------------------------------------------- counts
 
 WORD_COLUMNS = [0, 1, 2, 3]  # of evidence(): words, stems
 VIEWS = (lambda s: s, stems, pairs, lambda s: pairs(s, 2) + pairs(s, 3), lambda s: pairs(stems(s)))
 
 
-class View:
-    """One kind of feature of every text; its naive Bayes scores from any choice of labelled texts."""
-
-    def __init__(self, features, texts, counted):
-        found = [features(t) for t in texts]
-        counts = collections.Counter(itertools.chain.from_iterable(found[:counted]))
-        index = {f: i for i, f in enumerate(f for f, c in counts.items() if c > 1)}
-        rows = [[index[f] for f in t if f in index] for t in found]
-        lengths = torch.tensor([len(r) for r in rows])
-        self.ids = torch.tensor(list(itertools.chain.from_iterable(rows)))
-        self.row, self.starts, self.size = torch.repeat_interleave(lengths), lengths.cumsum(0) - lengths, len(index)
-
-    def scores(self, positive, negative):
-        """Of every text, having counted text i positive[i] times as a positive one, negative[i] times as a negative one."""
-        counts = [torch.full((self.size,), 0.5).index_add_(0, self.ids, times[self.row]) for times in (positive, negative)]
-        ratio = counts[0].log() - counts[0].sum().log() - counts[1].log() + counts[1].sum().log()
-        return F.embedding_bag(self.ids, ratio[:, None], self.starts, mode="sum")[:, 0]
-
-
-def evidence(sentences, labels, reviews, review_labels, others):
-    """-> [6, texts, columns], naive Bayes scores of the sentences, the reviews' sentences and the others, and the
-    sentences' parts. The first index is the part of the labelled sentences that was left out of the counts; 5: none.
-    Columns: for each view a score counted in the sentences, and one counted in the reviews."""
-    parts = torch.tensor([fold(["another", "split"] + s) % 5 for s in sentences])
-    n, m, texts = len(sentences), len(reviews), sentences + reviews + others
-    columns = []
-    for features in VIEWS:
-        view = View(features, texts, n + m)
-
-        def scores(where, y):
-            counted = [torch.zeros(len(texts)) for _ in "+-"]
-            counted[0][where], counted[1][where] = y, 1 - y
-            return view.scores(*counted)
-        columns.append(torch.stack([scores(torch.nonzero(parts != k)[:, 0], labels[parts != k]) for k in range(6)]))
-        columns.append(scores(torch.arange(n, n + m), review_labels).expand(6, -1))
-    return 0.1 * torch.stack(columns, -1), parts
-
-
-def combine(own, labels):
-    """Logistic regression: weights and bias of the columns of `own`."""
-    weights, bias = torch.zeros(own.shape[1], requires_grad=True), torch.zeros(1, requires_grad=True)
-    fit = torch.optim.LBFGS([weights, bias], max_iter=200, line_search_fn="strong_wolfe")
-
-    def closure():
-        fit.zero_grad()
-        loss = F.binary_cross_entropy_with_logits(own @ weights + bias, labels)
-        loss.backward()
-        return loss
-    fit.step(closure)
-    return weights.detach(), bias.detach()
+def fold(sentence):
+    return int(hashlib.sha256(" ".join(sentence).encode()).hexdigest(), 16) % FOLDS
 
 
 # ---------------------------------------------------------------------------------------------------------- network
@@ -294,7 +180,7 @@ def optimiser(network):
     return torch.optim.AdamW([{"params": p, "weight_decay": decay, "times": times} for p, decay, times in groups], lr=RATE, betas=(0.9, 0.98))
 
 
-def one_pass(network, adam, rows, parts, positive, review, done):
+def one_pass(network, adam, average, rows, parts, positive, review, done):
     """parts: see Network.forward; positive: its probability; review: the review's label, or -1 where there is no review."""
     order = batches(rows)
     for step, batch in enumerate(order):
@@ -310,6 +196,7 @@ def one_pass(network, adam, rows, parts, positive, review, done):
         adam.zero_grad()
         loss.backward()
         adam.step()
+        average.step()
 
 
 # ----------------------------------------------------------------------------------------------------------- export
@@ -320,7 +207,7 @@ def export(out, network, vocabulary):
     (out / "tokenizer.json").write_text(json.dumps(tokenizer(vocabulary), ensure_ascii=False, separators=(",", ":")) + "\n", encoding="utf-8")
     tensors = {n: t for n, t in network.state_dict().items() if n.split(".")[0] not in ("learned", "review")}
     tensors["embed.tokens.weight"] = torch.cat([network.word_odds[5][:, None], network.learned.weight], 1)
-    save_safetensors(out / "model.safetensors", tensors, torch.float32)
+    save_safetensors(out / "model.safetensors", tensors)
 
 
 # ------------------------------------------------------------------------------------------------------------- main
@@ -343,7 +230,7 @@ def main():
     every = read_sentences(args.data)
     train, test = ([e for e in every if (fold(e[0]) == args.held_out) == side] for side in (False, True))
     kept_away = {" ".join(s) for s, _ in test}
-    reviews = [r for r in read_reviews(args.data) if " ".join(r[0]) not in kept_away]
+    reviews = [(s, label) for _, review, label in read_reviews(args.data) for s in review if " ".join(s) not in kept_away]
     print(f"{len(train)} sentences to learn from, {len(test)} held out, {len(reviews)} of reviews")
     print(f"held out: naive Bayes {bayes_accuracy(train, test):.4f}", flush=True)
 
@@ -354,7 +241,8 @@ def main():
     vocabulary = {w: i for i, w in enumerate(["[UNK]"] + [w for w, _ in counts.most_common(VOCABULARY - 1)])}
 
     n, m = len(sentences), len(reviews)
-    scores, parts = evidence(sentences, labels, from_reviews, review_labels, [[w] for w in vocabulary] + [s for s, _ in test])
+    parts = torch.tensor([fold(["another", "split"] + s) % 5 for s in sentences])
+    scores = 0.1 * evidence(VIEWS, sentences, labels, parts, from_reviews, review_labels, [[w] for w in vocabulary] + [s for s, _ in test])
     own = scores[parts, torch.arange(n)]
     weights, bias = combine(own, labels)
     teacher = torch.cat([own, scores[5, n:]]) @ weights + bias
@@ -373,20 +261,23 @@ def main():
 
     torch.manual_seed(1)
     network, done = Network(word_odds), 0
-    adam = optimiser(network)
+    adam, average = optimiser(network), Average(dict(network.named_parameters()), AVERAGE)
     if args.checkpoint.exists():
-        saved = torch.load(args.checkpoint)
+        saved = load_checkpoint(args.checkpoint)
         network.load_state_dict(saved["network"])
         adam.load_state_dict(saved["adam"])
+        average.weights, average.steps, done = saved["average"], saved["steps"], saved["done"]
         torch.set_rng_state(saved["random"])
-        done = saved["done"]
     show("network before training", opinion(network, test_rows), test_labels)
     while done < PASSES:
-        one_pass(network, adam, rows, parts, positive, review, done)
+        one_pass(network, adam, average, rows, parts, positive, review, done)
         done += 1
-        save_checkpoint(args.checkpoint, {"network": network.state_dict(), "adam": adam.state_dict(), "done": done, "random": torch.get_rng_state()})
-        export(args.out, network, vocabulary)
+        save_checkpoint(args.checkpoint, {"network": network.state_dict(), "adam": adam.state_dict(), "average": average.weights,
+                                          "steps": average.steps, "done": done, "random": torch.get_rng_state()})
         show(f"network after pass {done}, {(time.process_time() - began) / 60:.1f} min,", opinion(network, test_rows), test_labels)
+    network.load_state_dict(average.weights)
+    export(args.out, network, vocabulary)
+    show("the averaged network", opinion(network, test_rows), test_labels)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ void ShippedSection(Threads& threads) {
     const std::string name = entry.path().filename();
     if (name.starts_with("shakespeare")) folders.insert(entry.path());
   }
-  Table table({"attention", "dtype", "position", "tokens a second", "state bytes"});
+  Table table({"model", "attention", "dtype", "position", "tokens a second", "state bytes"});
   for (const std::string& folder : folders) {
     const auto model = LoadModel(folder, {.precision = Supported(Precision::kBf16)});
     CHECK(model.ok()) << model.status();
@@ -25,7 +25,8 @@ void ShippedSection(Threads& threads) {
       const std::unique_ptr<Sequence> sequence = AfterPrompt(**model, position, threads);
       const double seconds = LeastSeconds({[&] { Step(**model, *sequence, threads); }})[0];
       const ModelInfo& info = (*model)->info();
-      table.Row({info.attention, std::string(Name(info.precision)), Cat(position),
+      const std::string name = std::filesystem::path(folder).filename();
+      table.Row({name, info.attention, std::string(Name(info.precision)), Cat(position),
                  Cat(static_cast<int64_t>(1 / seconds)), Cat((*model)->StateBytes(position))});
     }
   }
