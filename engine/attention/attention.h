@@ -85,6 +85,7 @@ struct AttentionSetting {
 enum class RowLabel {
   kNone,
   kGlobal,  // 1: a global token, which sees all and which all see
+  kMember,  // 1 + the row of the other set, a source, to which the row belongs
 };
 
 // Which labels an attention reads.
@@ -109,6 +110,9 @@ struct Product {
   // What it gives decides whom a row meets: it is not rounded to int8. Not of the source's rows, none apart.
   bool chooses = false;
   RowsApart apart{};  // not of the source's rows
+  // Of the source's rows: they make it themselves, as the product of this number of their own attention,
+  // which has these weights too. None: it is made of them.
+  std::optional<int> lent{};
 };
 
 // What a layer makes of its input, for rows that are not at hand: a run has kept them, or made them of inputs
@@ -138,6 +142,7 @@ struct AttentionRows {
   Rows out;             // [count, Attention::out_width()], activation type: before the output projection
   int64_t columns = 0;  // rows beside each other where they are an image that is as large as it likes; else 0
   const int32_t* labels = nullptr;  // [count], of the kind that Attention::labels() reads; or none are given
+  const int32_t* source_labels = nullptr;  // the same of all rows of the source, where those are labelled
   // Where the weights of the rows' softmax go, if somebody asks for them: [Attention::weighing_heads(),
   // count, weight_keys] floats, keys at their positions, 0 where a row does not see a key. Tasks then take up
   // to twice their cost.
@@ -183,6 +188,9 @@ class Attention {
   // Closed form: the most bytes of memory that a run holds after `tokens` tokens (in cross-attention, a
   // source of so many), however they came. At least what Archive() measures.
   virtual int64_t StateBytes(int64_t tokens) const = 0;
+  // For those that read a source and their own rows too (also_own_rows()): what a run holds beside that of so
+  // many rows of its own.
+  virtual int64_t OwnStateBytes(int64_t /*rows*/) const { return 0; }
   // The most bytes that a run holds beside its state while rows are done, whose end gives them back. Of a
   // sequence's layers one at a time has them.
   virtual int64_t PassBytes() const { return 0; }
@@ -204,6 +212,7 @@ class Attention {
   int64_t max_tokens() const { return max_tokens_; }
   bool data_dependent() const { return data_dependent_; }
   const RowLabels& labels() const { return labels_; }
+  bool also_own_rows() const { return also_own_rows_; }
   int64_t constant_bytes() const { return constant_bytes_; }
   int weighing_heads() const { return weighing_heads_; }
 
@@ -215,6 +224,7 @@ class Attention {
   // What a row holds decides whom it meets: another precision's rounding may decide otherwise.
   bool data_dependent_ = false;
   RowLabels labels_;            // that a request may give
+  bool also_own_rows_ = false;  // cross-attention whose rows see one another too
   int64_t constant_bytes_ = 0;  // of weights that are no products, as held in memory
   // Heads whose weights may be asked for (AttentionRows::weights). 0: there is no softmax over all keys, or
   // there are keys that are nobody's.

@@ -9,12 +9,12 @@
 namespace heed {
 namespace {
 
-// What is a product of the source, what is apart because it chooses or is the residual, and what is none of
-// these.
-enum class Pack { kRows, kChoosing, kQueries, kSource };
+// What is a product of the source, what is apart because it chooses or is the residual, what others make, and
+// what is none of these.
+enum class Pack { kRows, kChoosing, kQueries, kSource, kLent };
 
 Pack PackOf(const Product& product, const ResidualOptions& residual, Precision precision) {
-  if (product.of_source) return Pack::kSource;
+  if (product.of_source) return product.lent ? Pack::kLent : Pack::kSource;
   if (residual.of_queries && product.name == "q") return Pack::kQueries;
   return product.chooses && precision == Precision::kInt8 ? Pack::kChoosing : Pack::kRows;
 }
@@ -101,21 +101,20 @@ void Residual::Close(RowBlock& block, absl::FunctionRef<void(const Epilogue&)> f
   });
 }
 
-absl::StatusOr<AttentionSublayer> AttentionSublayer::Load(std::unique_ptr<Attention> attention,
-                                                          const WeightScope& scope,
-                                                          const WeightScope& norm_scope,
-                                                          const ResidualOptions& residual,
-                                                          Precision precision) {
+absl::StatusOr<AttentionSublayer> AttentionSublayer::Load(
+    std::unique_ptr<Attention> attention, const WeightScope& scope, const WeightScope& norm_scope,
+    const ResidualOptions& residual, Precision precision, const SublayerWeights& weights) {
   AttentionSublayer sublayer;
+  sublayer.lender_ = weights.lender;
   ASSIGN_OR_RETURN(sublayer.residual_, Residual::Load(norm_scope, residual));
   if (!residual.of_queries) {
-    ASSIGN_OR_RETURN(Product o, LoadProduct(scope, "o", residual.width, attention->out_width()));
+    ASSIGN_OR_RETURN(Product o, LoadProduct(scope, weights.output, residual.width, attention->out_width()));
     sublayer.output_ = PackedWeights::Pack({{o.weight, o.bias}}, precision);
   }
   const auto packed = [&](Pack pack) {
     return PackProducts(attention->products(), pack, residual, precision);
   };
-  sublayer.products_ = packed(Pack::kRows);
+  if (weights.lender == nullptr) sublayer.products_ = packed(Pack::kRows);
   sublayer.choosing_ = packed(Pack::kChoosing);
   sublayer.queries_ = packed(Pack::kQueries);
   sublayer.source_products_ = packed(Pack::kSource);
@@ -126,11 +125,13 @@ absl::StatusOr<AttentionSublayer> AttentionSublayer::Load(std::unique_ptr<Attent
   int rows = 0, choosing = 0, source = 0;  // the next among its kind
   for (const Product& product : attention->products()) {
     const Pack pack = PackOf(product, residual, precision);
+    sublayer.cross_ = sublayer.cross_ || product.of_source;
     const int64_t column = pack == Pack::kSource ? sublayer.source_products_.offset(source++)
+                           : pack == Pack::kLent ? sublayer.columns_[*product.lent]
                            : pack == Pack::kChoosing
                                ? sublayer.beside_column() + sublayer.choosing_.offset(choosing++)
                            : pack == Pack::kQueries ? sublayer.beside_column()
-                                                    : sublayer.products_.offset(rows++);
+                                                    : sublayer.products().offset(rows++);
     sublayer.columns_.push_back(column);
     const RowsApart& apart = product.apart;
     if (apart.weight.data == nullptr) continue;
@@ -145,7 +146,8 @@ absl::StatusOr<AttentionSublayer> AttentionSublayer::Load(std::unique_ptr<Attent
 void AttentionSublayer::Open(RowBlock& block, const RowPlaces& places, const Rows& products,
                              const Rows& inputs) const {
   const Rows input = residual_.Open(block, inputs);
-  if (products_.out() > 0) Linear(block, input, products_, {.out = products.Cols(0, products_.out())});
+  const PackedWeights& made = this->products();
+  if (made.out() > 0) Linear(block, input, made, {.out = products.Cols(0, made.out())});
   if (choosing_.out() > 0)
     Linear(block, input, choosing_, {.out = products.Cols(beside_column(), choosing_.out())});
   for (const Apart& apart : apart_) {
@@ -184,17 +186,18 @@ void AttentionSublayer::Close(RowBlock& block, const Rows& attended) const {
   });
 }
 
-std::vector<Rows> AttentionSublayer::Split(const Rows& products, const Rows& source) const {
+std::vector<Rows> AttentionSublayer::Split(const Rows& products, const Rows& source, const Rows& lent) const {
   std::vector<Rows> split;
   for (size_t p = 0; p < columns_.size(); ++p) {
     const Product& product = attention_->products()[p];
-    split.push_back((product.of_source ? source : products).Cols(columns_[p], product.weight.dim(0)));
+    const Rows& rows = !product.of_source ? products : product.lent ? lent : source;
+    split.push_back(rows.Cols(columns_[p], product.weight.dim(0)));
   }
   return split;
 }
 
 double AttentionSublayer::open_multiply_adds() const {
-  return MultiplyAdds(products_) + MultiplyAdds(choosing_) + MultiplyAdds(queries_);
+  return MultiplyAdds(products()) + MultiplyAdds(choosing_) + MultiplyAdds(queries_);
 }
 
 double AttentionSublayer::close_multiply_adds() const { return MultiplyAdds(output_); }

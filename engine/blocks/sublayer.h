@@ -66,6 +66,13 @@ struct RowPlaces {
   std::span<const int32_t> labels;  // as AttentionRows has them; empty: no sequence is labelled
 };
 
+// Of an attention that stands beside another.
+struct SublayerWeights {
+  std::string output = "o";
+  // Whose products of the rows are this one's too: the same weights, held once. Outlives it.
+  const class AttentionSublayer* lender = nullptr;
+};
+
 // An attention with its products, its output projection and its residual. Const and thread-safe. If products
 // are of the source, it is cross-attention.
 class AttentionSublayer : public LayerInput {
@@ -73,7 +80,8 @@ class AttentionSublayer : public LayerInput {
   // Tensors: norm_scope/{weight,bias}; scope/{o, if there is one, and the variant's own}.
   static absl::StatusOr<AttentionSublayer> Load(std::unique_ptr<Attention> attention,
                                                 const WeightScope& scope, const WeightScope& norm_scope,
-                                                const ResidualOptions& residual, Precision precision);
+                                                const ResidualOptions& residual, Precision precision,
+                                                const SublayerWeights& weights = {});
 
   // Before the attention: norm, then all products of the input side by side into `products` [rows,
   // products_width]. `inputs`: as Residual has them.
@@ -88,7 +96,7 @@ class AttentionSublayer : public LayerInput {
   void Normalize(Matrix<const float> input, const Rows& normed) const override {
     residual_.Normalize(input, normed);
   }
-  const PackedWeights& products() const override { return products_; }
+  const PackedWeights& products() const override { return lender_ ? lender_->products() : products_; }
 
   void NormSource(Norm norm) { source_norm_ = std::move(norm); }
   // Of the source the numbers are read that its rows begin with.
@@ -97,15 +105,15 @@ class AttentionSublayer : public LayerInput {
   const Attention& attention() const { return *attention_; }
   // The layer's input, of the residual stream's rows.
   Matrix<float> Input(const Matrix<float>& x) const { return residual_.Read(x); }
-  bool cross() const { return source_products_.out() > 0; }
+  bool cross() const { return cross_; }
   int64_t products_width() const {
     const int64_t beside = choosing_.out() + queries_.out();
-    return beside > 0 ? beside_column() + beside : products_.out();
+    return beside > 0 ? beside_column() + beside : products().out();
   }
-  int64_t source_products_width() const { return source_products_.out(); }
-  // The columns of each product, for AttentionRows: of `products`, or of `source`, which may be empty if
-  // the attention is not cross().
-  std::vector<Rows> Split(const Rows& products, const Rows& source) const;
+  int64_t source_products_width() const { return source_products_.out(); }  // 0: all of them are lent
+  // The columns of each product, for AttentionRows: of `products`, or of `source` or, where they are lent, of
+  // the source's own products `lent`. These may be empty where no product is of the source.
+  std::vector<Rows> Split(const Rows& products, const Rows& source = {}, const Rows& lent = {}) const;
   int64_t weight_bytes() const {
     int64_t bytes =
         products_.bytes() + choosing_.bytes() + queries_.bytes() + source_products_.bytes() + output_.bytes();
@@ -126,13 +134,15 @@ class AttentionSublayer : public LayerInput {
     int64_t offset = 0;  // of the product's columns
   };
   // Where the results of products begin that are made beside the others.
-  int64_t beside_column() const { return RoundUp(products_.out(), 16); }
+  int64_t beside_column() const { return RoundUp(products().out(), 16); }
   void TakeQueries(RowBlock& block, const Rows& input, const Rows& products) const;
 
   std::unique_ptr<Attention> attention_;
   Residual residual_;
   std::optional<Norm> source_norm_;
   bool source_reads_inputs_ = false;
+  bool cross_ = false;
+  const AttentionSublayer* lender_ = nullptr;
   PackedWeights products_, source_products_, output_;
   PackedWeights choosing_;        // the products that choose, where the others are int8
   PackedWeights queries_;         // q, where it is the residual; then none chooses

@@ -31,15 +31,17 @@ constexpr double kMargin = 3;
 
 struct Case {
   std::string name;
-  Ids input;              // the input's ids; of an encoder-decoder: the target
-  Output numbers;         // the input's
-  int64_t columns = 0;    // of an image, in patches
-  Ids source;             // of an encoder-decoder
-  Output expected;        // of every row, or the pooled one; empty if the case has greedy tokens only
-  Ids greedy;             // goes on after the input; in an encoder-decoder, after the start token
-  Ids start;              // that token
-  Ids segments;           // lengths of pieces, if the case names any
-  Output expected_steps;  // of every row taken in alone, where that differs from `expected`
+  Ids input;               // the input's ids; of an encoder-decoder: the target
+  Output numbers;          // the input's
+  int64_t columns = 0;     // of an image, in patches
+  Ids source;              // of an encoder-decoder, or a global input
+  Ids labels;              // of each row, if there are any
+  Output expected;         // of every row, or the pooled one; empty if the case has greedy tokens only
+  Ids greedy;              // goes on after the input; in an encoder-decoder, after the start token
+  Ids start;               // that token
+  Ids segments;            // lengths of pieces, if the case names any
+  Output expected_steps;   // of every row taken in alone, where that differs from `expected`
+  Output expected_global;  // of the rows of a global input, if they are answered too
   std::map<int64_t, Output> weights;  // of the softmax, by layer, where the case has them
 };
 
@@ -52,6 +54,30 @@ absl::StatusOr<Ids> ReadIds(const Tensor& tensor, int64_t limit) {
     if (data[i] < 0 || data[i] >= limit) return Invalid("integer ", data[i], " is not below ", limit);
   }
   return ids;
+}
+
+// What each token belongs to: a place in the global input, or a number that is none, as labels. What lies
+// behind the global input is none either.
+absl::StatusOr<Ids> ReadMembership(const Tensor& tensor) {
+  if (tensor.dtype != DType::kI64) return Invalid("integers are not I64");
+  const std::span<const int64_t> members(static_cast<const int64_t*>(tensor.data), tensor.size());
+  Ids labels;
+  for (const int64_t member : members)
+    labels.push_back(member < 0 || member >= kMostTokens ? 0 : static_cast<int32_t>(member + 1));
+  return labels;
+}
+
+// What a global input leaves out.
+absl::Status CompleteGlobalInput(const GlobalInput& input, Case& c) {
+  if (c.source.empty() && !input.has_default())
+    return Invalid("cases.safetensors: ", c.name, " has no global_ids, and the model has none of its own");
+  if (!c.labels.empty() && c.labels.size() != c.input.size()) {
+    return Invalid("cases.safetensors: ", c.name, ".membership is of ", c.labels.size(), " tokens, not of ",
+                   c.input.size());
+  }
+  heed::CompleteGlobalInput(input, std::ssize(c.input), c.source, c.labels);
+  for (int32_t& label : c.labels) label = label > std::ssize(c.source) ? 0 : label;
+  return absl::OkStatus();
 }
 
 // Pixels, as the rows that the model reads.
@@ -96,7 +122,7 @@ absl::StatusOr<std::vector<Case>> ReadCases(const Weights& file, const ModelInfo
     Case& c = cases[name.substr(0, dot)];
     c.name = name.substr(0, dot);
     Ids* ids = key == "input_ids" || key == "target_ids" || key == "categorical" ? &c.input
-               : key == "source_ids"                                             ? &c.source
+               : key == "source_ids" || key == "global_ids"                      ? &c.source
                : key == "greedy_ids"                                             ? &c.greedy
                : key == "start_id"                                               ? &c.start
                                                                                  : nullptr;
@@ -106,8 +132,12 @@ absl::StatusOr<std::vector<Case>> ReadCases(const Weights& file, const ModelInfo
       c.numbers = ToFloats(tensor);
     } else if (key == "pixel_values") {
       RETURN_IF_ERROR(TakePixels(tensor, info.image, &c));
+    } else if (key == "membership") {
+      ASSIGN_OR_RETURN(c.labels, ReadMembership(tensor));
     } else if (key == "logits" || key == "output") {
       c.expected = ToFloats(tensor);
+    } else if (key == "global_output") {
+      c.expected_global = ToFloats(tensor);
     } else if (key == "segments") {
       ASSIGN_OR_RETURN(c.segments, ReadIds(tensor, kMostTokens));
     } else if (key == "step_logits") {
@@ -121,7 +151,10 @@ absl::StatusOr<std::vector<Case>> ReadCases(const Weights& file, const ModelInfo
   std::vector<Case> list;
   for (auto& [name, c] : cases) {
     RETURN_IF_ERROR(CheckInput(c, info));
-    if (c.source.empty() == (architecture == Architecture::kEncoderDecoder)) {
+    if (info.global_input.read) {
+      RETURN_IF_ERROR(CompleteGlobalInput(info.global_input, c));
+      c.expected.insert(c.expected.end(), c.expected_global.begin(), c.expected_global.end());
+    } else if (c.source.empty() == (architecture == Architecture::kEncoderDecoder)) {
       return Invalid("cases.safetensors: ", name,
                      c.source.empty() ? " has no source_ids" : " has source_ids");
     }
@@ -161,9 +194,10 @@ Work ReadingWhole(const Model& model, const Case& c, Sequence* sequence, Output*
   Work work = Reading(model.info(), sequence, {}, false, out);
   work.tokens = c.input;
   work.source = c.source;
+  work.labels = c.labels;
   work.numbers = c.numbers;
   work.columns = c.columns;
-  work.wanted.resize(model.Answers(work.InputRows(model.info().input), c.columns));
+  work.wanted.resize(model.Answers(work.InputRows(model.info().input), c.columns, std::ssize(c.source)));
   std::iota(work.wanted.begin(), work.wanted.end(), 0);
   return work;
 }

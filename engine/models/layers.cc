@@ -49,8 +49,9 @@ absl::StatusOr<AttentionSublayer> LoadAttention(const LayerPlan& plan, const Jso
                                  plan.precision);
 }
 
-absl::Status AddFeedForward(const LayerPlan& plan, std::string where, const Json& options,
-                            const WeightScope& scope, const WeightScope& norm, int set, Stack& stack) {
+absl::StatusOr<std::unique_ptr<RowStep>> LoadFeedForward(const LayerPlan& plan, std::string where,
+                                                         const Json& options, const WeightScope& scope,
+                                                         const WeightScope& norm) {
   const FeedForwardSetting setting{.width = plan.width,
                                    .hidden = plan.intermediate_size,
                                    .act = plan.act,
@@ -59,11 +60,18 @@ absl::Status AddFeedForward(const LayerPlan& plan, std::string where, const Json
                                    .where = std::move(where)};
   JsonFields fields(options, setting.where);
   ASSIGN_OR_RETURN(auto feed_forward, NewFeedForward(setting, fields, scope));
-  if (!feed_forward) return absl::OkStatus();
+  if (!feed_forward) return nullptr;
   ASSIGN_OR_RETURN(
       FeedForwardSublayer sublayer,
       FeedForwardSublayer::Load(std::move(feed_forward), norm, ResidualOf(plan, /*attention=*/false)));
-  stack.Add(set, std::make_unique<FeedForwardStep>(std::move(sublayer)));
+  return std::make_unique<FeedForwardStep>(std::move(sublayer));
+}
+
+absl::Status AddFeedForward(const LayerPlan& plan, std::string where, const Json& options,
+                            const WeightScope& scope, const WeightScope& norm, int set, Stack& stack) {
+  ASSIGN_OR_RETURN(std::unique_ptr<RowStep> step,
+                   LoadFeedForward(plan, std::move(where), options, scope, norm));
+  if (step) stack.Add(set, std::move(step));
   return absl::OkStatus();
 }
 

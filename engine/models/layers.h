@@ -44,7 +44,11 @@ absl::StatusOr<AttentionSublayer> LoadAttention(const LayerPlan& plan, const Jso
                                                 std::string where, const WeightScope& scope,
                                                 const WeightScope& norm);
 
-// Appends a layer's feed-forward, if it has one. Tensors: scope, and norm/{weight, bias}.
+// A layer's feed-forward; null if it has none. Tensors: scope, and norm/{weight, bias}.
+absl::StatusOr<std::unique_ptr<RowStep>> LoadFeedForward(const LayerPlan& plan, std::string where,
+                                                         const Json& options, const WeightScope& scope,
+                                                         const WeightScope& norm);
+// The same, appended.
 absl::Status AddFeedForward(const LayerPlan& plan, std::string where, const Json& options,
                             const WeightScope& scope, const WeightScope& norm, int set, Stack& stack);
 

@@ -27,6 +27,7 @@
 #include "engine/base/digest.h"
 #include "engine/base/threads.h"
 #include "engine/models/attention_weights.h"
+#include "engine/models/global_input.h"
 #include "engine/models/table_schema.h"
 #include "engine/ops/gemm.h"
 
@@ -68,11 +69,15 @@ struct Work {
   Sequence* sequence = nullptr;  // no other Work of the batch names it
   // Its next rows, at least 1: ModelInfo::input.ids of each, row after row. Ids are within their limits.
   std::vector<int32_t> tokens;
-  std::vector<float> numbers;   // their ModelInfo::input.numbers, row after row
-  int64_t columns = 0;          // images: how many rows (patches) lie beside each other
-  std::vector<int32_t> source;  // encoder-decoders: all of it with the first tokens, and empty ever after
+  std::vector<float> numbers;  // their ModelInfo::input.numbers, row after row
+  int64_t columns = 0;         // images: how many rows (patches) lie beside each other
+  // Encoder-decoders: all of it with the first tokens, and empty ever after. With a global input
+  // (ModelInfo::global_input): its tokens, at least 1.
+  std::vector<int32_t> source;
   // Encoders that read labels (ModelInfo::max_global_tokens), with or without a decoder: of each row that the
-  // encoder reads. Empty: none are given, and what the file says of rows holds.
+  // encoder reads. Empty: none are given, and what the file says of rows holds. With a global input: of each
+  // of `tokens`, 1 + the place in `source` of that which it belongs to, 0 if to none. Empty: none belongs to
+  // any.
   std::vector<int32_t> labels;
   // More rows of this sequence will come in a later pass (a chunk of a prompt). Then tokens() + rows must be
   // a multiple of kGrid; only decoders of class kExact take it. A pooled head answers only with the last
@@ -120,6 +125,7 @@ struct ModelInfo {
   Head head = Head::kNone;
   InputRow input;
   ImageInput image;
+  GlobalInput global_input;
   std::vector<int64_t> id_limits;  // tables: of each of a row's ids, the number of values; else vocab_size
   TableSchema schema;              // tables: what the columns are called; empty if they have no names
   bool rows_meet = false;          // tables: what a row is answered with depends on the others'
@@ -131,7 +137,7 @@ struct ModelInfo {
   bool pooled = false;            // one answer for a whole input
   bool answers_tokens = true;     // else one for each token; false: for each of other rows, Model::Answers()
   int64_t max_tokens = 0;         // the longest sequence; 0 = no limit of its own
-  int64_t max_source_tokens = 0;  // encoder-decoders: the longest source; 0 = no limit of its own
+  int64_t max_source_tokens = 0;  // the longest source, or global input; 0 = no limit of its own
   DecodeClass decode = DecodeClass::kNone;
   std::vector<AttentionInfo> attentions;  // in their order; of an encoder-decoder, the decoder's
   // Encoders, with or without a decoder: how many global tokens a request may name, which are rows of label 1
@@ -181,9 +187,11 @@ class Model {
   // Multiply-adds for a sequence of n rows from start to end, for an encoder-decoder with a source of
   // `source`.
   virtual double Cost(int64_t n, int64_t source = 0, int64_t labelled = kNoLabels) const = 0;
-  // Answers that the head has for an input of n rows, `columns` of them beside each other if it is an image:
-  // what Work::wanted may name.
-  virtual int64_t Answers(int64_t n, int64_t /*columns*/) const { return info_.pooled ? 1 : n; }
+  // Answers that the head has for an input of n rows, `columns` of them beside each other if it is an image,
+  // with a source of `source`: what Work::wanted may name.
+  virtual int64_t Answers(int64_t n, int64_t /*columns*/, int64_t /*source*/ = 0) const {
+    return info_.pooled ? 1 : n;
+  }
 
   const ModelInfo& info() const { return info_; }
 

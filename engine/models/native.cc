@@ -57,7 +57,7 @@ std::vector<AttentionInfo> AttentionsOf(const Stack& stack) {
     if (first < 0) first = attend.layer;
     attentions.push_back({.type = attend.type,
                           .layer = attend.layer - first,
-                          .cross = attend.cross(),
+                          .cross = attend.weighs_source(),
                           .weighing_heads = attend.attention().weighing_heads(),
                           .front = stack.sets()[attend.set].front});
   }
@@ -133,6 +133,7 @@ absl::StatusOr<ModelInfo> Describe(const ModelConfig& config, const LoadedStack&
   info.head = config.head;
   info.input = loaded.input;
   info.image = loaded.image;
+  info.global_input = loaded.global_input;
   info.id_limits = loaded.id_limits;
   info.schema = loaded.schema;
   info.rows_meet = info.input.kind == InputRow::Kind::kTableRow && RowsMeet(stack);
@@ -144,7 +145,7 @@ absl::StatusOr<ModelInfo> Describe(const ModelConfig& config, const LoadedStack&
   info.pooled = head.pooling != Pooling::kNone || stack.sets()[stack.answered()].count.always == 1;
   info.answers_tokens = stack.sets()[stack.answered()].input == WorkInput::kTokens;
   ASSIGN_OR_RETURN(info.max_tokens, Longest(stack, /*source=*/false, config.max_positions));
-  if (config.architecture == Architecture::kEncoderDecoder) {
+  if (config.architecture == Architecture::kEncoderDecoder || loaded.global_input.read) {
     ASSIGN_OR_RETURN(info.max_source_tokens, Longest(stack, /*source=*/true, config.max_positions));
   }
   info.decode = DecodeOf(stack);

@@ -14,4 +14,12 @@ void TakeNumbers::Run(const MovedFrom& from, int64_t first, Matrix<float> to) co
   }
 }
 
+void TakeRows::Run(const MovedFrom& from, int64_t first, Matrix<float> to) const {
+  const int64_t offset = behind_ ? std::ssize(from.ids) : 0;
+  for (int64_t r = 0; r < to.rows; ++r) {
+    const int64_t row = first + r - offset;
+    if (row >= 0 && row < from.rows.rows) std::copy_n(from.rows.row(row), to.cols, to.row(r));
+  }
+}
+
 }  // namespace heed

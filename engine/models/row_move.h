@@ -37,6 +37,16 @@ class TakeNumbers : public RowMove {
   int64_t front_;
 };
 
+// The set's rows as they are: its own first ones or, `behind`, those behind as many as the input has.
+class TakeRows : public RowMove {
+ public:
+  explicit TakeRows(bool behind) : behind_(behind) {}
+  void Run(const MovedFrom& from, int64_t first, Matrix<float> to) const override;
+
+ private:
+  bool behind_;
+};
+
 }  // namespace heed
 
 #endif  // HEED_ENGINE_MODELS_ROW_MOVE_H_

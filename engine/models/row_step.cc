@@ -47,6 +47,15 @@ void NormStep::Run(RowBlock& block, const RowsBeside&) const {
   });
 }
 
+void AddStep::Run(RowBlock& block, const RowsBeside&) const {
+  ForRows(block, [&](int64_t first, int64_t count) {
+    for (int64_t r = first; r < first + count; ++r) {
+      float* const x = block.x.row(r);
+      for (size_t c = 0; c < row_.size(); ++c) x[c] += row_[c];
+    }
+  });
+}
+
 void ProjectStep::Run(RowBlock& block, const RowsBeside& beside) const {
   const Matrix<float> inputs = beside.inputs.As<float>().Cols(0, weights_.in());
   Linear(block, ForProduct(block, inputs, norm_ ? &*norm_ : nullptr), weights_, {.out = AsRows(block.x)});

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <utility>
+#include <vector>
 
 #include "engine/blocks/embedding.h"
 #include "engine/blocks/norm.h"
@@ -118,6 +120,33 @@ class NormStep : public RowStep {
  private:
   Norm norm_;
   int64_t column_;
+};
+
+// Another set's step, with the same weights, which are counted there. It outlives this one.
+class SameStep : public RowStep {
+ public:
+  explicit SameStep(const RowStep& step) : step_(step) {}
+  void Run(RowBlock& block, const RowsBeside& beside) const override { step_.Run(block, beside); }
+  double multiply_adds() const override { return step_.multiply_adds(); }
+  double apart_multiply_adds() const override { return step_.apart_multiply_adds(); }
+  int64_t block_rows() const override { return step_.block_rows(); }
+  int64_t reads() const override { return step_.reads(); }
+  int64_t SharedBytes(int64_t rows) const override { return step_.SharedBytes(rows); }
+  int64_t scratch_bytes() const override { return step_.scratch_bytes(); }
+  bool data_dependent() const override { return step_.data_dependent(); }
+
+ private:
+  const RowStep& step_;
+};
+
+// A number in each column, added to all rows.
+class AddStep : public RowStep {
+ public:
+  explicit AddStep(std::vector<float> row) : row_(std::move(row)) {}
+  void Run(RowBlock& block, const RowsBeside& beside) const override;
+
+ private:
+  std::vector<float> row_;
 };
 
 // The first rows of numbers: x = W inputs + b.

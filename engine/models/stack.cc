@@ -17,6 +17,11 @@ RowCount RowCount::OfSource() {
           [](const ShareSize& sum, int64_t) { return sum.source; }};
 }
 
+RowCount RowCount::OfBoth() {
+  return {[](const ShareSize& size) { return size.rows + size.source; },
+          [](const ShareSize& sum, int64_t) { return sum.rows + sum.source; }};
+}
+
 RowCount RowCount::OfEachInput(int64_t rows) {
   return {[=](const ShareSize& size) { return rows * size.rows; },
           [=](const ShareSize& sum, int64_t) { return rows * sum.rows; }};
@@ -40,11 +45,15 @@ Stack::Phase& Stack::NewPhase(Phase phase) {
   return phases_.emplace_back(std::move(phase));
 }
 
+Stack::Phase& Stack::ProgramOf(int set) {
+  for (size_t i = phases_.size(); i > first_open_ && phases_[i - 1].kind == Phase::Kind::kProgram; --i) {
+    if (phases_[i - 1].set == set) return phases_[i - 1];
+  }
+  return NewPhase({.kind = Phase::Kind::kProgram, .set = set});
+}
+
 void Stack::Add(int set, std::unique_ptr<RowStep> step) {
-  const bool goes_on = !marked_ && !phases_.empty() && phases_.back().kind == Phase::Kind::kProgram &&
-                       phases_.back().set == set;
-  marked_ = false;
-  Phase& program = goes_on ? phases_.back() : NewPhase({.kind = Phase::Kind::kProgram, .set = set});
+  Phase& program = ProgramOf(set);
   program.multiply_adds += step->multiply_adds();
   program.apart_multiply_adds += step->apart_multiply_adds();
   program.block_rows = std::max(program.block_rows, step->block_rows());
@@ -90,20 +99,20 @@ void Stack::Open(int number) {
   rows.products_width = std::max(rows.products_width, sublayer.products_width());
   rows.attended_width = std::max(rows.attended_width, sublayer.attention().out_width());
   Add(attend.set, std::make_unique<OpenStep>(sublayer));
-  if (!attend.cross()) return;
+  if (sublayer.source_products_width() == 0) return;
   int64_t& width = sets_[attend.source].source_products_width;
   width = std::max(width, sublayer.source_products_width());
   Add(attend.source, std::make_unique<OpenSourceStep>(sublayer));
 }
 
 int Stack::Mark() {
-  marked_ = true;
-  return static_cast<int>(phases_.size());
+  first_open_ = phases_.size();
+  return static_cast<int>(first_open_);
 }
 
 void Stack::Repeat(int begin, int end) {
   for (int phase = begin; phase < end; ++phase) order_.push_back(phase);
-  marked_ = true;
+  first_open_ = phases_.size();
 }
 
 BlockWidths Stack::WidthsOf(int64_t block_rows) const {
@@ -141,7 +150,7 @@ bool Stack::Reads(const Attend& attend, int64_t labelled) const {
 }
 
 bool Stack::reads_labels(const Attend& attend) const {
-  return sets_[attend.set].input != WorkInput::kNone && attend.attention().labels().kind != RowLabel::kNone;
+  return sets_[attend.set].input != WorkInput::kNone && attend.attention().labels().kind == RowLabel::kGlobal;
 }
 
 bool Stack::gives_weights(const Attend& attend) const {
@@ -167,9 +176,10 @@ int64_t Stack::LargestStateBytes(const ShareSize& size, int64_t labelled) const 
     const Attention& attention = attend.attention();
     const int64_t rows = (attend.cross() ? sets_[attend.source] : set).count.exact(size);
     const int64_t groups = set.group == 0 ? 1 : std::min(rows / set.group, RowSet::kGroupsAtOnce);
+    const int64_t own = attention.also_own_rows() ? attention.OwnStateBytes(set.count.exact(size)) : 0;
     const int64_t bytes = Reads(attend, labelled) ? attention.LabelledStateBytes(rows, labelled)
                                                   : attention.StateBytes(set.group == 0 ? rows : set.group);
-    largest = std::max(largest, groups * (bytes + attention.PassBytes()));
+    largest = std::max(largest, groups * (bytes + own + attention.PassBytes()));
   }
   return largest;
 }

@@ -43,6 +43,7 @@ struct RowCount {
 
   static RowCount OfInput(int64_t front = 0);  // a row of each of the input's, and some before them
   static RowCount OfSource();
+  static RowCount OfBoth();                   // a row of each of the input's and the source's
   static RowCount OfEachInput(int64_t rows);  // so many of each row of the input's
   static RowCount Fixed(int64_t rows);
 };
@@ -54,6 +55,7 @@ struct RowSet {
   // A sequence remembers what its attentions keep. Else rows come whole, and what they keep lives for one
   // attention of one pass.
   bool remembered = false;
+  bool labelled = true;      // a request's labels are of its rows, if they have ids and nobody remembers it
   int64_t front = 0;         // rows before those of the input, which the model brings
   int64_t inputs_width = 0;  // numbers that a row begins with, beside the residual stream; 0: none
   // Rows that attend to one another alone: groups of so many, one after another, in which their positions are
@@ -62,6 +64,8 @@ struct RowSet {
   static constexpr int64_t kGroupsAtOnce = 64;  // that attend in one go: bounds what they keep meanwhile
   // Rows beside each other where they are an image's.
   std::function<int64_t(const ShareSize&)> columns{};
+
+  bool takes_labels() const { return labelled && !remembered && input != WorkInput::kNone; }
 
   // Widest of its attentions; made as they are added.
   int64_t products_width = 0;
@@ -83,6 +87,8 @@ class Stack {
 
     const Attention& attention() const { return sublayer->attention(); }
     bool cross() const { return source != kItself; }
+    // Whether it is the source that it has weights for, and not its own rows.
+    bool weighs_source() const { return cross() && !attention().also_own_rows(); }
   };
 
   struct Phase {
@@ -105,7 +111,8 @@ class Stack {
   // Sets are numbered 0, 1, ... The head reads the last, if nothing else is said.
   int AddSet(RowSet set);
   void SetAnswered(int set) { answered_ = set; }
-  // Each goes on where the set's rows stand.
+  // Each goes on where the set's rows stand: in the program before, if nothing but other sets' programs has
+  // come since.
   void Add(int set, std::unique_ptr<RowStep> step);
   // Makes rows of a set: their residual stream or, where the set has inputs, those.
   void AddMove(int set, int from, std::unique_ptr<RowMove> move);
@@ -127,7 +134,7 @@ class Stack {
   int answered() const { return answered_; }                 // the set that the head reads
   int64_t width() const { return sets_[answered_].width; }   // of its rows
 
-  // Whether labels of a request's rows are the attention's affair: its rows are these.
+  // Whether global tokens that a request names are the attention's affair: its rows are these.
   bool reads_labels(const Attend& attend) const;
   // Whether somebody may ask for its weights: its rows are the tokens that are answered.
   bool gives_weights(const Attend& attend) const;
@@ -148,6 +155,7 @@ class Stack {
 
  private:
   Phase& NewPhase(Phase phase);
+  Phase& ProgramOf(int set);  // that goes on
   void Open(int number);
   // Whether the rows' labels are given, and are this attention's affair.
   bool Reads(const Attend& attend, int64_t labelled) const;
@@ -157,7 +165,7 @@ class Stack {
   std::vector<Attend> attentions_;
   std::vector<Phase> phases_;
   std::vector<int> order_;  // of the phases
-  bool marked_ = false;     // the next step begins a program
+  size_t first_open_ = 0;   // no step is added to a phase before this one
   std::optional<Norm> norm_;
   int64_t head_reads_ = 0;
   int64_t block_rows_ = kMaxBlockRows;

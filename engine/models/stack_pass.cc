@@ -43,7 +43,7 @@ void StackPass::AddRows(int set, const Share& share) {
   const Part part{.first = of.remembered ? share.sequence->next() : 0,
                   .row = this->rows(set),
                   .count = of.count.exact(share.size),
-                  .labelled = !of.remembered && of.input != WorkInput::kNone && !share.labels.empty()};
+                  .labelled = of.takes_labels() && !share.labels.empty()};
   if (of.input != WorkInput::kNone) {
     const std::span<const int32_t> ids = of.input == WorkInput::kSource ? share.source : share.ids;
     CHECK_EQ(of.front + std::ssize(ids), part.count);
@@ -239,9 +239,10 @@ RowPlaces StackPass::PlacesOf(int set, int64_t first, int64_t count) const {
 
 // The runs take up their rows, or their sources.
 void StackPass::BeginAttention(const Attend& attend, bool source) {
-  const std::vector<Rows> products = attend.sublayer->Split(
-      workspace_->sets[attend.set].products.rows(),
-      attend.cross() ? workspace_->sets[attend.source].source_products.rows() : Rows());
+  const SetBuffers* const read = attend.cross() ? &workspace_->sets[attend.source] : nullptr;
+  const std::vector<Rows> products = attend.sublayer->Split(workspace_->sets[attend.set].products.rows(),
+                                                            read ? read->source_products.rows() : Rows(),
+                                                            read ? read->products.rows() : Rows());
   attention_.Clear(alone_ ? kAlone : kAloneAwake);
   fresh_.resize(shares_.size());
   for (int s = 0; s < std::ssize(shares_); ++s) {
@@ -276,8 +277,7 @@ bool StackPass::RunGroups(Threads& threads, Turn& turn, const Attend& attend) {
 bool StackPass::BeginGroups(const Attend& attend, Turn& turn) {
   CHECK(!attend.cross() && !stack_.sets()[attend.set].remembered);
   const int64_t group = stack_.sets()[attend.set].group;
-  const std::vector<Rows> products =
-      attend.sublayer->Split(workspace_->sets[attend.set].products.rows(), Rows());
+  const std::vector<Rows> products = attend.sublayer->Split(workspace_->sets[attend.set].products.rows());
   attention_.Clear(alone_ ? kAlone : kAloneAwake);
   fresh_.clear();
   for (int s = 0; s < std::ssize(shares_); ++s) {
@@ -322,9 +322,9 @@ void StackPass::AskForWeights(int share, const Attend& attend, const AttentionRu
   const Part& of = part(share, attend.set);
   LayerWeights& layer = shares_[share].weights->emplace_back(
       LayerWeights{.heads = attend.attention().weighing_heads(),
-                   .cross = attend.cross(),
+                   .cross = attend.weighs_source(),
                    .rows = of.count,
-                   .keys = attend.cross() ? run.tokens() : of.first + of.count});
+                   .keys = attend.weighs_source() ? run.tokens() : of.first + of.count});
   if (layer.heads == 0) return;
   layer.weights.resize(layer.heads * layer.rows * layer.keys);
   rows.weights = layer.weights.data();
@@ -347,8 +347,13 @@ AttentionRows StackPass::RowsOf(int share, const Attend& attend, bool source) co
   rows.first = of.first;
   if (attend.cross()) rows.source_count = source ? part(share, attend.source).count : 0;
   if (const auto& columns = stack_.sets()[attend.set].columns) rows.columns = columns(shares_[share].size);
-  if (of.labelled && attend.attention().labels().kind != RowLabel::kNone)
-    rows.labels = &sets_[attend.set].labels[of.row];
+  if (attend.attention().labels().kind == RowLabel::kNone) return rows;
+  const auto labels = [&](int set) {
+    const Part& labelled = part(share, set);
+    return labelled.labelled ? &sets_[set].labels[labelled.row] : nullptr;
+  };
+  rows.labels = labels(attend.set);
+  if (attend.cross()) rows.source_labels = labels(attend.source);
   return rows;
 }
 

@@ -28,6 +28,7 @@ struct LoadedStack {
   // What a request brings.
   InputRow input{};
   ImageInput image{};
+  GlobalInput global_input{};
   std::vector<int64_t> id_limits{};
   TableSchema schema{};
   // A head of its own; if it has no layers, they are what the configuration's head says.

@@ -91,6 +91,7 @@ Transformer::Transformer(ModelInfo info, Stack stack, OutputHead head)
     : stack_(std::move(stack)), head_(std::move(head)) {
   info_ = std::move(info);
   stack_.SetHeadReads(head_.hidden());
+  for (const RowSet& set : stack_.sets()) reads_sources_ = reads_sources_ || set.input == WorkInput::kSource;
 }
 
 std::unique_ptr<Sequence> Transformer::Start() const { return std::make_unique<TransformerSequence>(*this); }
@@ -110,28 +111,29 @@ int64_t Transformer::StateBytes(int64_t tokens, int64_t source, int64_t labelled
 }
 
 int64_t Transformer::WorkspaceBytes(const PassSize& size) const {
-  const int64_t labelled = info_.max_global_tokens == 0 ? 0 : reads_sources() ? size.source_rows : size.rows;
   WorkspaceSize room{.answers = std::min(TransformerPass::kAnswerRows, size.answers),
                      .output_width = info_.output_width,
                      .hidden_width = head_.hidden()};
   const int64_t works = size.works > 0 ? size.works : size.rows;
-  int64_t lists = labelled * StackPass::kLabelBytes + size.answers * TransformerPass::kAnswerBytes;
+  const bool labels = info_.max_global_tokens > 0 || info_.global_input.read;
+  int64_t lists = size.answers * TransformerPass::kAnswerBytes;
   for (const RowSet& set : stack_.sets()) {
     room.rows.push_back(set.count.most({size.rows, size.source_rows}, works));
-    lists += room.rows.back() * StackPass::RowBytes(set);
+    lists += room.rows.back() *
+             (StackPass::RowBytes(set) + (labels && set.takes_labels() ? StackPass::kLabelBytes : 0));
   }
   return lists + Workspaces::Bytes(stack_, info_.precision, room, size.threads);
 }
 
 double Transformer::Cost(int64_t n, int64_t source, int64_t labelled) const {
   return stack_.multiply_adds({n, source}, labelled) +
-         head_.multiply_adds() * static_cast<double>(Answers(n, 0));
+         head_.multiply_adds() * static_cast<double>(Answers(n, 0, source));
 }
 
-int64_t Transformer::Answers(int64_t n, int64_t columns) const {
+int64_t Transformer::Answers(int64_t n, int64_t columns, int64_t source) const {
   if (info_.pooled) return 1;
   const RowSet& set = stack_.sets()[stack_.answered()];
-  return set.count.exact({.rows = n, .columns = columns}) - set.front;
+  return set.count.exact({.rows = n, .source = source, .columns = columns}) - set.front;
 }
 
 }  // namespace heed

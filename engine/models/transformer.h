@@ -68,16 +68,17 @@ class Transformer : public Model {
   int64_t StateBytes(int64_t tokens, int64_t source, int64_t labelled) const override;
   int64_t WorkspaceBytes(const PassSize& size) const override;
   double Cost(int64_t n, int64_t source, int64_t labelled) const override;
-  int64_t Answers(int64_t n, int64_t columns) const override;
+  int64_t Answers(int64_t n, int64_t columns, int64_t source) const override;
 
   const Stack& stack() const { return stack_; }
-  bool reads_sources() const { return info_.architecture == Architecture::kEncoderDecoder; }
+  bool reads_sources() const { return reads_sources_; }
   const OutputHead& head() const { return head_; }
   Workspaces& workspaces() const { return workspaces_; }
 
  private:
   Stack stack_;
   OutputHead head_;
+  bool reads_sources_ = false;
   mutable Workspaces workspaces_;
 };
 

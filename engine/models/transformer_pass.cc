@@ -41,7 +41,8 @@ void TransformerPass::Add(Work& work) {
   CHECK(!work.more || info.decode == DecodeClass::kExact);
   CHECK(info.max_tokens == 0 || sequence->next() + size.rows <= info.max_tokens);
   CHECK(info.max_source_tokens == 0 || size.source <= info.max_source_tokens);
-  CHECK(work.labels.empty() || info.max_global_tokens > 0);
+  CHECK(work.labels.empty() || info.max_global_tokens > 0 || info.global_input.read);
+  if (info.global_input.read) CheckMembership(work);
   CHECK_EQ(size.source > 0, model_.reads_sources() && sequence->source_tokens() == 0);
   const int index = static_cast<int>(rows_.shares().size());
   rows_.Add({.sequence = sequence,
@@ -59,6 +60,12 @@ void TransformerPass::Add(Work& work) {
   } else if (!work.wanted.empty() && !work.more) {
     answers_.push_back({index, 0, row});
   }
+}
+
+// Whoever made the work has checked the request.
+void TransformerPass::CheckMembership(const Work& work) {
+  for (const int32_t label : work.labels)
+    CHECK(label >= 0 && label <= std::ssize(work.source)) << "label " << label;
 }
 
 const RowSet& TransformerPass::AnsweredSet() const {

@@ -37,6 +37,7 @@ class TransformerPass : public Pass {
   const Norm* NormOfRows() const;
   void Reserve();
   void Add(Work& work);
+  static void CheckMembership(const Work& work);
   bool RunStage(Threads& threads);
   bool Pool(Threads& threads);
   bool AnswerAll(Threads& threads);

@@ -114,7 +114,7 @@ std::vector<std::string> RpcsOf(const ModelInfo& info) {
   // Requests name a table's columns. Answers are of a whole input, of each token, or of each row of a table.
   const bool tokens = info.input.kind == InputRow::Kind::kToken,
              rows = info.input.kind == InputRow::Kind::kTableRow;
-  if (rows && info.schema.empty()) return {};
+  if ((rows && info.schema.empty()) || info.global_input.read) return {};
   if (!info.pooled && !rows && !(tokens && info.answers_tokens)) return {};
   switch (info.head) {
     case Head::kClassification:

@@ -20,7 +20,19 @@ using Output = std::vector<float>;
 struct WholeInput {
   std::vector<int32_t> ids;
   std::vector<float> numbers;
+  std::vector<int32_t> global_ids{}, labels{};  // of models that read a global input
 };
+
+// A global input, its default or another in which tokens belong anywhere.
+inline void AddGlobalInput(const ModelInfo& info, std::mt19937& random, WholeInput& input) {
+  if (!info.global_input.has_default() || random() % 2 == 0) {
+    for (size_t i = 0; i < 1 + input.ids.size() / 6; ++i)
+      input.global_ids.push_back(static_cast<int32_t>(random() % info.vocab_size));
+    for (size_t i = 0; i < input.ids.size(); ++i)
+      input.labels.push_back(static_cast<int32_t>(random() % (1 + input.global_ids.size())));
+  }
+  CompleteGlobalInput(info.global_input, std::ssize(input.ids), input.global_ids, input.labels);
+}
 
 inline WholeInput RandomInput(const ModelInfo& info, std::mt19937& random, int64_t rows) {
   WholeInput input;
@@ -28,13 +40,18 @@ inline WholeInput RandomInput(const ModelInfo& info, std::mt19937& random, int64
     input.ids.push_back(static_cast<int32_t>(random() % info.vocab_size));
   std::normal_distribution<float> number;
   for (int64_t i = 0; i < rows * info.input.numbers; ++i) input.numbers.push_back(number(random));
+  if (info.global_input.read) AddGlobalInput(info, random, input);
   return input;
 }
 
 // All answers, one after another.
 inline Work AskingAll(const Model& model, const WholeInput& input, Sequence* sequence, Output* out) {
-  Work work{.sequence = sequence, .tokens = input.ids, .numbers = input.numbers};
-  work.wanted.resize(model.Answers(work.InputRows(model.info().input), 0));
+  Work work{.sequence = sequence,
+            .tokens = input.ids,
+            .numbers = input.numbers,
+            .source = input.global_ids,
+            .labels = input.labels};
+  work.wanted.resize(model.Answers(work.InputRows(model.info().input), 0, std::ssize(input.global_ids)));
   std::iota(work.wanted.begin(), work.wanted.end(), 0);
   work.read = [out](int32_t, std::span<const float> row) { out->insert(out->end(), row.begin(), row.end()); };
   return work;
@@ -113,7 +130,12 @@ inline void ExpectAWorkspaceAsDeclared(const Json& config, Precision precision) 
       const WholeInput input = RandomInput(model->info(), random, rows);
       Together(*model, {input, input}, threads);
       const int64_t held = static_cast<const Transformer&>(*model).workspaces().kept_bytes();
-      PassSize size{.rows = 2 * rows, .answers = 2 * model->Answers(rows, 0), .threads = count, .works = 2};
+      const int64_t source = std::ssize(input.global_ids);
+      PassSize size{.rows = 2 * rows,
+                    .source_rows = 2 * source,
+                    .answers = 2 * model->Answers(rows, 0, source),
+                    .threads = count,
+                    .works = 2};
       EXPECT_LE(held, model->WorkspaceBytes(size)) << rows << " rows, " << count << " threads";
       EXPECT_GE(held, model->WorkspaceBytes(size) * 0.95) << rows << " rows, " << count << " threads";
       size.works = 0;
