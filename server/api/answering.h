@@ -73,6 +73,7 @@ class Answering : public InputJobs {
     return {.model = &model().model(),
             .ids = std::move(input.ids),
             .urgency = urgency(),
+            .source = std::move(input.global_ids),
             .labels = std::move(input.labels),
             .numbers = std::move(input.numbers),
             .columns = input.columns};

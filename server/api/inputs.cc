@@ -86,6 +86,8 @@ InputReader::InputReader(const ServedModel* model, ModelMetrics* metrics, const 
 
 absl::StatusOr<ReadInput> InputReader::Read(const v1::Input& input, const std::string& where) const {
   ASSIGN_OR_RETURN(ReadInput read, ReadIds(input, where, options_));
+  if (model_->info().global_input.read || input.has_global_input())
+    RETURN_IF_ERROR(ReadGlobalInput(input.global_input(), where + ".global_input", read));
   if (!input.has_global_tokens()) return read;
   ASSIGN_OR_RETURN(read.labels,
                    ReadGlobalTokens(input.global_tokens(), std::ssize(read.ids), where + ".global_tokens"));
@@ -97,6 +99,10 @@ absl::StatusOr<ReadInput> InputReader::ReadContinuation(const v1::Input& input,
   if (input.has_global_tokens()) {
     return AtField(Invalid("a continuation has no global tokens: they are of what an encoder reads"),
                    where + ".global_tokens");
+  }
+  if (input.has_global_input()) {
+    return AtField(Invalid("a continuation has no global input: it is of what an encoder reads"),
+                   where + ".global_input");
   }
   return ReadIds(input, where, {.add_special_tokens = false});
 }
@@ -276,6 +282,54 @@ absl::StatusOr<std::vector<int32_t>> InputReader::ReadGlobalTokens(const v1::Glo
           Invalid("positions[", i, "] is ", position, ", which is there already; each is named once"), where);
   }
   return labels;
+}
+
+// Completed with the model's own.
+absl::Status InputReader::ReadGlobalInput(const v1::GlobalInput& given, const std::string& where,
+                                          ReadInput& read) const {
+  const GlobalInput& own = model_->info().global_input;
+  if (!own.read) return AtField(Invalid("'", model_->spec.name, "' reads no global input"), where);
+  if (absl::Status status = CheckGlobalIds(given); !status.ok()) return AtField(status, where + ".ids");
+  const int64_t tokens = std::ssize(read.ids),
+                globals = given.ids().empty() ? own.DefaultCount(tokens) : given.ids_size();
+  if (absl::Status status = CheckMembership(given, globals, tokens); !status.ok())
+    return AtField(status, where + ".membership");
+  read.global_ids.assign(given.ids().begin(), given.ids().end());
+  for (const int32_t member : given.membership()) read.labels.push_back(member + 1);
+  CompleteGlobalInput(own, tokens, read.global_ids, read.labels);
+  return absl::OkStatus();
+}
+
+absl::Status InputReader::CheckGlobalIds(const v1::GlobalInput& given) const {
+  const ModelInfo& info = model_->info();
+  const int64_t count = given.ids_size(),
+                most = info.max_source_tokens > 0 ? std::min(info.max_source_tokens, longest_) : longest_;
+  if (count == 0 && !info.global_input.has_default())
+    return Invalid("'", model_->spec.name, "' has no global ids of its own: the input must give some");
+  if (count > most) {
+    return Beyond(Error(ErrorReason::kInputTooLong, "there are ", count, " global ids, '", model_->spec.name,
+                        "' reads at most ", most),
+                  count, most);
+  }
+  for (int i = 0; i < count; ++i) {
+    if (given.ids(i) < 0 || given.ids(i) >= info.vocab_size)
+      return Invalid("ids[", i, "] is ", given.ids(i), ", ids are 0 to ", info.vocab_size - 1);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status InputReader::CheckMembership(const v1::GlobalInput& given, int64_t globals,
+                                          int64_t tokens) const {
+  const int64_t count = given.membership_size();
+  if (count > 0 && count != tokens)
+    return Invalid("there are ", count, " places for the input's ", tokens, " tokens, each has one");
+  for (int i = 0; i < count; ++i) {
+    const int32_t member = given.membership(i);
+    if (member < -1 || member >= globals)
+      return Invalid("membership[", i, "] is ", member, ", the global ids are 0 to ", globals - 1,
+                     ", and -1 is none");
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<ReadInput> InputReader::Encode(std::string_view text, std::optional<std::string_view> pair,

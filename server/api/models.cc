@@ -89,9 +89,15 @@ absl::Status NotFound(const absl::Status& status) {
   return absl::IsUnavailable(status) ? RetryAfter(named, kLoading) : named;
 }
 
-// Of an encoder-decoder, with a source as long as its target.
+// As long a source as Describe takes for an input of so many tokens: of an encoder-decoder, as long as its
+// target; a global input as it is where a request gives none, or of one token.
+int64_t SourceOf(const ModelInfo& info, int64_t tokens) {
+  const GlobalInput& global = info.global_input;
+  if (global.read) return global.has_default() ? global.DefaultCount(tokens) : 1;
+  return info.architecture == Architecture::kEncoderDecoder ? tokens : 0;
+}
+
 void AddCosts(const Model& model, int64_t longest, v1::ModelDescription* out) {
-  const bool sourced = model.info().architecture == Architecture::kEncoderDecoder;
   for (int64_t tokens :
        {int64_t{1}, int64_t{128}, int64_t{512}, int64_t{2048}, int64_t{8192}, int64_t{32768}, longest}) {
     if (tokens > longest ||
@@ -99,12 +105,13 @@ void AddCosts(const Model& model, int64_t longest, v1::ModelDescription* out) {
       continue;
     auto* cost = out->add_costs();
     cost->set_tokens(tokens);
-    cost->set_state_bytes(model.StateBytes(tokens, sourced ? tokens : 0));
-    cost->set_multiply_adds(model.Cost(tokens, sourced ? tokens : 0));
+    const int64_t source = SourceOf(model.info(), tokens);
+    cost->set_state_bytes(model.StateBytes(tokens, source));
+    cost->set_multiply_adds(model.Cost(tokens, source));
     const int64_t globals = std::min(tokens, model.info().max_global_tokens);
     if (globals == 0) continue;
-    cost->set_global_state_bytes(model.StateBytes(tokens, sourced ? tokens : 0, globals));
-    cost->set_global_multiply_adds(model.Cost(tokens, sourced ? tokens : 0, globals));
+    cost->set_global_state_bytes(model.StateBytes(tokens, source, globals));
+    cost->set_global_multiply_adds(model.Cost(tokens, source, globals));
   }
 }
 
@@ -114,7 +121,7 @@ std::vector<std::string> RpcsOf(const ModelInfo& info) {
   // Requests name a table's columns. Answers are of a whole input, of each token, or of each row of a table.
   const bool tokens = info.input.kind == InputRow::Kind::kToken,
              rows = info.input.kind == InputRow::Kind::kTableRow;
-  if ((rows && info.schema.empty()) || info.global_input.read) return {};
+  if (rows && info.schema.empty()) return {};
   if (!info.pooled && !rows && !(tokens && info.answers_tokens)) return {};
   switch (info.head) {
     case Head::kClassification:
@@ -228,6 +235,11 @@ void AddInterface(const ServedModel& model, v1::ModelDescription* out) {
   for (const std::string& rpc : RpcsOf(info)) out->add_rpcs(Cat("heed.v1.Inference.", rpc));
   out->set_max_global_tokens(info.max_global_tokens);
   AddNumbers(model, out);
+  if (info.global_input.read) {
+    v1::GlobalInputDescription& global = *out->mutable_global_input();
+    global.set_tokens_per_global(info.global_input.tokens_per_global);
+    global.set_required(!info.global_input.has_default());
+  }
   out->mutable_labels()->Add(info.labels.begin(), info.labels.end());
   if (info.head == Head::kEmbedding) out->set_embedding_size(info.output_width);
   *out->mutable_special_tokens() = SpecialTokensOf(info);

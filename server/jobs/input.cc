@@ -74,6 +74,19 @@ absl::Status CheckRows(const JobInput& input) {
   return absl::OkStatus();
 }
 
+absl::Status CheckGlobalInput(const JobInput& input) {
+  const ModelInfo& info = input.model->info();
+  RETURN_IF_ERROR(CheckIds(input.source, "global input", info.max_source_tokens, info.vocab_size));
+  const int64_t labels = std::ssize(input.labels), globals = std::ssize(input.source);
+  if (labels > 0 && labels != std::ssize(input.ids))
+    return Invalid("the input has ", labels, " labels, and ", input.ids.size(), " tokens");
+  for (int64_t i = 0; i < labels; ++i) {
+    if (input.labels[i] < 0 || input.labels[i] > globals)
+      return Invalid("label ", i, " is ", input.labels[i], ", labels are 0 to ", globals);
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 int64_t JobInput::length() const {
@@ -81,13 +94,22 @@ int64_t JobInput::length() const {
   return row.ids > 0 ? std::ssize(ids) / row.ids : std::ssize(numbers) / row.numbers;
 }
 
+int64_t JobInput::given() const {
+  if (source.empty()) return rows();
+  return model->info().global_input.read ? std::ssize(ids) : rows() - 1;
+}
+
 int64_t JobInput::labelled() const {
   return labels.empty() ? kNoLabels : std::ssize(labels) - std::ranges::count(labels, 0);
 }
 
 absl::Status Validate(const JobInput& input) {
-  RETURN_IF_ERROR(CheckLabels(input));
   const ModelInfo& info = input.model->info();
+  if (info.global_input.read) {
+    RETURN_IF_ERROR(CheckGlobalInput(input));
+    return CheckIds(input.ids, "input", info.max_tokens, info.vocab_size);
+  }
+  RETURN_IF_ERROR(CheckLabels(input));
   if (info.input.kind != InputRow::Kind::kToken) return CheckRows(input);
   if (!input.numbers.empty()) return Invalid("the model reads no numbers");
   if (info.architecture != Architecture::kEncoderDecoder) {

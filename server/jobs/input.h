@@ -20,7 +20,7 @@ struct JobInput {
   const Model* model = nullptr;  // outlives the job
   std::vector<int32_t> ids;      // special tokens included
   Urgency urgency;
-  std::vector<int32_t> source;  // of an encoder-decoder
+  std::vector<int32_t> source;  // of an encoder-decoder, or a global input
   std::vector<int32_t> labels;  // of each row that an encoder reads (RowLabel); empty: none are given
   // Which weights of attention are wanted: each is within the model and its rows. Then the first phase is one
   // pass, as weights are the same bits only where rows come together.
@@ -32,15 +32,16 @@ struct JobInput {
   int64_t rows() const { return std::ssize(source) + length(); }
   // Rows whose label is not 0, or kNoLabels.
   int64_t labelled() const;
-  // Tokens that the caller gave: all but the start token of a target.
-  int64_t given() const { return source.empty() ? rows() : rows() - 1; }
+  // Tokens that the caller gave: all but the start token of a target, and the global input, which may be the
+  // model's own.
+  int64_t given() const;
 };
 
 // INVALID_ARGUMENT, with the value and the limit, unless there are 1 .. max_tokens rows of the kind that the
 // model reads: ids of its vocabulary or of a table's columns, and finite numbers, of an image whole lines of
 // patches; and the source, of an encoder-decoder alone, 1 .. max_source_tokens of it; and unless the labels,
 // if any are given, are one for each row of the encoder, at most max_global_tokens of them 1 and the others
-// 0.
+// 0. A global input is as a source is, and the labels are 0 or places in it, counted from 1.
 absl::Status Validate(const JobInput& input);
 
 // Of a job whose first phase reads the input, and which holds `sequences` of up to `longest` tokens.
