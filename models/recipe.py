@@ -1,7 +1,5 @@
 """What the recipes of the shipped models share: an optimiser for matrices, and the file that the weights go to."""
-import ctypes
 import json
-import os
 import struct
 
 import torch
@@ -38,36 +36,14 @@ class Muon:
                 w.grad = None
 
 
-def dropper(p, size=1 << 24):
+def dropper(p, size=1 << 24, device="cpu"):
     """Dropout from one pool of random masks, entered at random places: fresh bits cost more than the layer itself."""
-    pool = (torch.rand(size) >= p).float() / (1 - p)
+    pool = (torch.rand(size, device=device) >= p).float() / (1 - p)
 
     def drop(x):
         at = int(torch.randint(size - x.numel(), ()))
         return x * pool[at:at + x.numel()].view(x.shape)
     return drop
-
-
-def dropout_masks(p, device="cpu", size=1 << 24):
-    """The same for a compiler: -> a function of a shape and a count, which gives so many masks from the pool, and what goes
-    with them to keep the mean."""
-    pool = torch.rand(size, device=device) >= p
-
-    def masks(shape, count):
-        starts = torch.randint((size - shape.numel()) // 64, (count,)) * 64  # a cache line: a compiler's loops like it
-        return *(pool[at:at + shape.numel()].view(shape) for at in starts.tolist()), 1 / (1 - p)
-    return masks
-
-
-def compiled(function):
-    """What torch.compile makes of it. The loops that it writes call libsleef, which Debian's torch does not bring along: so
-    it is loaded here, and by the process that tries which instructions the loops may use."""
-    os.environ["LD_PRELOAD"] = "libsleef.so.3"
-    ctypes.CDLL("libsleef.so.3", mode=ctypes.RTLD_GLOBAL)
-    if "HEED_CACHE" in os.environ:  # for the next start
-        os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", os.environ["HEED_CACHE"] + "/inductor")
-    torch._dynamo.config.cache_size_limit = 64  # kinds of layers, lengths
-    return torch.compile(function, dynamic=False)
 
 
 class Average:

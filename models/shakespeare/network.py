@@ -43,7 +43,7 @@ def alibi_slopes(heads):
 
 def chunked(x, size, step):
     """x [batch, heads, n, head width] -> [batch, heads, chunks, size, head width], a chunk every `step` rows."""
-    return x.unfold(2, size, step).mT
+    return x.unflatten(2, (-1, size)) if size == step else x.unfold(2, size, step).mT
 
 
 def attended(scores, v):
@@ -148,7 +148,7 @@ class Linear:
         return torch.zeros(*shape, self.shape.head, device=device), torch.zeros(*shape, device=device)
 
     def phi(self, t, own):
-        return F.elu(t) + 1
+        return t.clamp(max=0).exp() + t.relu()  # elu(t) + 1, whose gradient torch is slow to find in bf16
 
     def __call__(self, x, q, k, v, own, past, age, eps=1e-6):
         q, k = self.phi(q, own), self.phi(k, own)
@@ -299,12 +299,13 @@ class Lsh:
     @torch.no_grad()
     def times_met(self, s, rotations):
         """[batch, heads, n, n]: in how many rounds key j stands in what query i reads."""
-        n = s.shape[2]
         turned = torch.einsum("bhnd,hdrc->bhrnc", s.float(), rotations)
-        bucket = torch.cat([turned, -turned], -1).argmax(-1)
-        same = (bucket[..., :, None] == bucket[..., None, :]).tril()
-        chunk = (same.sum(-1) - 1) // self.chunk  # of each byte in its bucket
-        return (same & (chunk[..., :, None] - chunk[..., None, :] <= 1)).sum(2)
+        bucket = torch.cat([turned, -turned], -1).argmax(-1, keepdim=True)
+        mine = torch.zeros(*bucket.shape[:-1], self.buckets, dtype=torch.int16, device=s.device).scatter_(-1, bucket, 1)
+        chunk = (mine.cumsum(-2, dtype=torch.int16).gather(-1, bucket) - 1) // self.chunk  # of each byte in its bucket
+        name = (chunk + bucket * (s.shape[2] // self.chunk + 3)).short()  # of the chunk; the one before is one less
+        apart = name - name.mT
+        return ((apart == 0) | (apart == 1)).tril().sum(2, dtype=torch.int16)
 
     def __call__(self, x, q, k, v, own, past, age):
         n, d = q.shape[2], self.shape.head
@@ -343,8 +344,8 @@ def products(attention):
     return "qv" if isinstance(attention, Lsh) else "qkv"
 
 
-def layer(attention, x, w, past, age, keep, dtype):
-    """w: the layer's weights by their names in it; keep: two masks of dropout and what they are multiplied by, or None."""
+def layer(attention, x, w, past, age, drop, dtype):
+    """w: the layer's weights by their names in it."""
     def product(t, *names):
         return F.linear(t.to(dtype), torch.cat([w[f"{n}.weight"] for n in names]).to(dtype))
 
@@ -354,26 +355,22 @@ def layer(attention, x, w, past, age, keep, dtype):
     def heads(t):
         return t.unflatten(-1, (-1, attention.shape.head)).transpose(1, 2)
 
-    def dropped(t, which):
-        return t if keep is None else t * (keep[which] * keep[2])
-
     names = products(attention)
     parts = dict(zip(names, map(heads, product(norm(x, "norm1"), *(f"attention.{n}" for n in names)).chunk(len(names), -1))))
     own = {name: w[f"attention.{name}"] for name in attention.own()}
     own["project"] = lambda rows: map(heads, product(norm(rows, "norm1"), "attention.k", "attention.v").chunk(2, -1))
     y, past = attention(x, parts["q"], parts.get("k"), parts["v"], own, past, age)
-    x = x + dropped(product(y.transpose(1, 2).flatten(2), "attention.o"), 0)
+    x = x + drop(product(y.transpose(1, 2).flatten(2), "attention.o"))
     gate, up = product(norm(x, "norm2"), "ffn.gate", "ffn.up").chunk(2, -1)
-    return x + dropped(product(F.silu(gate) * up, "ffn.down"), 1), past
+    return x + drop(product(F.silu(gate) * up, "ffn.down")), past
 
 
 class Network:
-    """The weights at work. `dtype` is that of the products; sums and norms are f32. `keeps` gives masks of dropout, see
-    layer(); `run` is layer(), or what a compiler made of it."""
+    """The weights at work. `dtype` is that of the products; sums and norms are f32."""
 
-    def __init__(self, shape, attentions, weights, embedding_scale, dtype=torch.float32, keeps=None, run=layer):
+    def __init__(self, shape, attentions, weights, embedding_scale, dtype=torch.float32, drop=lambda x: x):
         self.shape, self.attentions, self.w = shape, attentions, weights
-        self.scale, self.dtype, self.keeps, self.run = embedding_scale, dtype, keeps, run
+        self.scale, self.dtype, self.drop = embedding_scale, dtype, drop
 
     def start(self, batch):
         """What is remembered before the first segment."""
@@ -382,14 +379,11 @@ class Network:
 
     def logits(self, ids, past, age):
         """ids [batch, n] -> [batch, n, vocabulary], and what is remembered then."""
-        x, after = self.w["embed.tokens.weight"][ids] * self.scale, []
-        if self.keeps:
-            keep = self.keeps(x.shape, 1)
-            x = x * (keep[0] * keep[1])
+        x, after = self.drop(self.w["embed.tokens.weight"][ids] * self.scale), []
         for i, (attention, memory) in enumerate(zip(self.attentions, past)):
             prefix = f"layers.{i}."
             own = {name[len(prefix):]: t for name, t in self.w.items() if name.startswith(prefix)}
-            x, memory = self.run(attention, x, own, memory, age, self.keeps and self.keeps(x.shape, 2), self.dtype)
+            x, memory = layer(attention, x, own, memory, age, self.drop, self.dtype)
             after.append(memory)
         x = F.layer_norm(x, x.shape[-1:], self.w["norm.weight"], self.w["norm.bias"], EPS)
         return F.linear(x.to(self.dtype), self.w["embed.tokens.weight"].to(self.dtype)).float(), after

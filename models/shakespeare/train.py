@@ -28,7 +28,7 @@ sys.path.insert(0, str(HERE.parent))
 import network
 from network import Compressive, Linear, Lsh, Network, Performer, RelativeMemory, Shape, Softmax, SparseFixed, Window
 from plays import Counts, read_plays
-from recipe import Average, Muon, compiled, dropout_masks, load_checkpoint, save_checkpoint, save_safetensors
+from recipe import Average, Muon, dropper, load_checkpoint, save_checkpoint, save_safetensors
 
 TOKENS = 4096  # of one step, whatever the length of its segments
 MATRIX_RATE, VECTOR_RATE = 0.02, 3e-3
@@ -146,7 +146,7 @@ def rate(progress, step):
 
 
 class Training:
-    def __init__(self, model, text, checkpoint, device, faster):
+    def __init__(self, model, text, checkpoint, device):
         self.model, self.text, self.checkpoint, self.device = model, text, checkpoint, device
         torch.manual_seed(1)
         fresh = network.fresh_weights(model.shape, model.attentions)
@@ -156,8 +156,7 @@ class Training:
         self.muon = Muon([self.w[n] for n in matrices])
         self.adam = torch.optim.AdamW([t for n, t in self.w.items() if n not in matrices + fixed], betas=(0.9, 0.98), weight_decay=0.0)
         self.average = Average(self.w, AVERAGE)
-        run = compiled(network.layer) if faster else network.layer
-        self.net = Network(model.shape, model.attentions, self.w, SCALE, torch.bfloat16, dropout_masks(model.dropout, device), run)
+        self.net = Network(model.shape, model.attentions, self.w, SCALE, torch.bfloat16, dropper(model.dropout, device=device))
         batch = TOKENS // model.segment
         self.past = self.net.start(batch)
         self.reader = Reader(len(text) - 1, batch, model.segment, all(map(len, self.past)))
@@ -211,7 +210,6 @@ def main():
     args.add_argument("--checkpoint", type=pathlib.Path, default=HERE.parents[1] / "build/train/shakespeare.pt")
     args.add_argument("--epochs", type=float, help="how many bytes are read, as multiples of the text; default: the model's")
     args.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    args.add_argument("--eager", action="store_true", help="without a compiler: half as fast, but at once")
     args.add_argument("--show", type=float, default=300, help="seconds of processor time between checkpoints")
     args = args.parse_args()
     model = family(args.family) if args.family else shakespeare()
@@ -221,7 +219,7 @@ def main():
     torch.set_num_threads(1)
 
     train, held_out = read_plays(args.data)
-    training = Training(model, numbers(train, args.device), args.checkpoint, args.device, not args.eager)
+    training = Training(model, numbers(train, args.device), args.checkpoint, args.device)
     if args.checkpoint.exists():
         training.resume()
     budget, unseen = (args.epochs or model.epochs) * len(train), numbers(held_out, args.device)
