@@ -54,8 +54,8 @@ class Optimiser:
 
 
 def train(w, loss, plan, each_minute=lambda: ""):
-    """Changes the weights by name `w`; loss(examples' numbers) of a batch. Each minute of processor time the state is kept,
-    and what each_minute says is shown."""
+    """Changes the weights by name `w`; loss(examples' numbers) of a batch. The state is kept every ten seconds of processor
+    time; each minute what each_minute says is shown. -> the weights as they are stored"""
     for t in w.values():
         t.requires_grad_()
     optimiser = Optimiser(w)
@@ -73,7 +73,7 @@ def train(w, loss, plan, each_minute=lambda: ""):
         save_checkpoint(plan.checkpoint, {"weights": w, "muon": optimiser.muon.momentum, "adam": optimiser.adam.state_dict(),
                                           "random": torch.get_rng_state(), "state": state})
 
-    losses, last, shown = [], time.process_time(), state["seconds"]
+    losses, last, shown, kept = [], time.process_time(), state["seconds"], state["seconds"]
     while state["step"] < plan.steps():
         value = loss(plan.rows(state["step"]))
         value.backward()
@@ -83,11 +83,14 @@ def train(w, loss, plan, each_minute=lambda: ""):
         state["step"] += 1
         state["seconds"] += time.process_time() - last
         last = time.process_time()
-        if state["seconds"] - shown > 60 or state["step"] == plan.steps():
+        ended = state["step"] == plan.steps()
+        if state["seconds"] - kept > 10 or ended:
             keep()
+            kept, last = state["seconds"], time.process_time()
+        if state["seconds"] - shown > 60 or ended:
             print(f"{state['seconds'] / 60:5.1f} min  step {state['step']} of {plan.steps()}  loss {sum(losses) / len(losses):.4f}  {each_minute()}", flush=True)
             losses, last, shown = [], time.process_time(), state["seconds"]
-    return {name: t.detach().bfloat16().float() for name, t in w.items()}  # as they are stored
+    return {name: t.detach().bfloat16().float() for name, t in w.items()}
 
 
 def export(out, w, config, **files):
