@@ -111,6 +111,12 @@ absl::Status CheckInput(const Case& c, const ModelInfo& info) {
   return absl::OkStatus();
 }
 
+// What a model reads whose answers are of the tokens themselves: what came before each.
+void BeginWithStart(Ids* tokens) {
+  tokens->pop_back();
+  tokens->insert(tokens->begin(), 0);
+}
+
 absl::StatusOr<std::vector<Case>> ReadCases(const Weights& file, const ModelInfo& info) {
   const int64_t vocab_size = info.vocab_size;
   const Architecture architecture = info.architecture;
@@ -161,6 +167,7 @@ absl::StatusOr<std::vector<Case>> ReadCases(const Weights& file, const ModelInfo
     if (!c.source.empty() && c.start.empty() && !c.greedy.empty()) {
       return Invalid("cases.safetensors: ", name, " has no start_id");
     }
+    if (info.start_row) BeginWithStart(&c.input);
     if (c.expected_steps.empty()) c.expected_steps = c.expected;
     list.push_back(std::move(c));
   }

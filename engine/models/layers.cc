@@ -92,6 +92,7 @@ absl::Status AddLayer(const LayerPlan& plan, const LayerConfig& layer, int i, in
                         .source = cross ? plan.source : Stack::kItself,
                         .layer = number,
                         .type = options.value("type", ""),
+                        .group = plan.group,
                         .sublayer = std::make_unique<AttentionSublayer>(std::move(sublayer))});
     return absl::OkStatus();
   };

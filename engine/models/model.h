@@ -138,6 +138,9 @@ struct ModelInfo {
   bool answers_tokens = true;     // else one for each token; false: for each of other rows, Model::Answers()
   int64_t max_tokens = 0;         // the longest sequence; 0 = no limit of its own
   int64_t max_source_tokens = 0;  // the longest source, or global input; 0 = no limit of its own
+  // A sequence begins with a row that is no token, whatever its id: the answer of the row at place p is of
+  // token p itself, from those before it.
+  bool start_row = false;
   DecodeClass decode = DecodeClass::kNone;
   std::vector<AttentionInfo> attentions;  // in their order; of an encoder-decoder, the decoder's
   // Encoders, with or without a decoder: how many global tokens a request may name, which are rows of label 1

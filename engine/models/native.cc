@@ -67,9 +67,9 @@ std::vector<AttentionInfo> AttentionsOf(const Stack& stack) {
 int64_t Shorter(int64_t a, int64_t b) { return a == 0 ? b : b == 0 ? a : std::min(a, b); }
 
 // The longest input with which a set has at most so many rows: those of a group, if they attend in groups.
-int64_t LongestInput(const RowSet& set, int64_t most) {
+int64_t LongestInput(const RowSet& set, int64_t group, int64_t most) {
   constexpr int64_t kUnlimited = int64_t{1} << 40;
-  if (set.group > 0) return set.group <= most ? 0 : -1;
+  if (group > 0) return group <= most ? 0 : -1;
   const auto fits = [&](int64_t n) {
     return set.count.exact(set.input == WorkInput::kSource ? ShareSize{.source = n} : ShareSize{.rows = n}) <=
            most;
@@ -90,7 +90,7 @@ absl::StatusOr<int64_t> Longest(const Stack& stack, bool source, int64_t longest
     const RowSet& read = stack.sets()[attend.cross() ? attend.source : attend.set];
     const int64_t most = attend.attention().max_tokens();
     if (most == 0 || (read.input == WorkInput::kSource) != source) continue;
-    const int64_t input = LongestInput(read, most);
+    const int64_t input = LongestInput(read, stack.group(attend), most);
     if (input < 0)
       return Invalid("config.json: layer ", attend.layer, ": attention '", attend.type, "' takes ", most,
                      " rows, fewer than the model gives it");
@@ -114,15 +114,15 @@ DecodeClass DecodeOf(const Stack& stack) {
   if (!stack.sets()[stack.answered()].remembered) return DecodeClass::kNone;
   DecodeClass decode = DecodeClass::kExact;
   for (const Stack::Attend& attend : stack.attentions()) {
-    if (stack.sets()[attend.set].remembered) decode = std::max(decode, attend.attention().decode());
+    if (stack.remembers(attend)) decode = std::max(decode, attend.attention().decode());
   }
   return decode;
 }
 
 // Whether any attention is not of groups alone.
 bool RowsMeet(const Stack& stack) {
-  return std::ranges::any_of(
-      stack.attentions(), [&](const Stack::Attend& attend) { return stack.sets()[attend.set].group == 0; });
+  return std::ranges::any_of(stack.attentions(),
+                             [&](const Stack::Attend& attend) { return stack.group(attend) == 0; });
 }
 
 absl::StatusOr<ModelInfo> Describe(const ModelConfig& config, const LoadedStack& loaded,
@@ -144,7 +144,9 @@ absl::StatusOr<ModelInfo> Describe(const ModelConfig& config, const LoadedStack&
   info.output_width = head.layers.empty() ? stack.width() : head.layers.back().out();
   info.pooled = head.pooling != Pooling::kNone || stack.sets()[stack.answered()].count.always == 1;
   info.answers_tokens = stack.sets()[stack.answered()].input == WorkInput::kTokens;
-  ASSIGN_OR_RETURN(info.max_tokens, Longest(stack, /*source=*/false, config.max_positions));
+  info.start_row = loaded.start_row;
+  ASSIGN_OR_RETURN(info.max_tokens,
+                   Longest(stack, /*source=*/false, Shorter(loaded.max_tokens, config.max_positions)));
   if (config.architecture == Architecture::kEncoderDecoder || loaded.global_input.read) {
     ASSIGN_OR_RETURN(info.max_source_tokens, Longest(stack, /*source=*/true, config.max_positions));
   }

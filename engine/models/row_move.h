@@ -17,6 +17,11 @@ struct MovedFrom {
   std::span<const float> numbers;  // the same
   Matrix<const float> rows;        // of the set that is read: its residual stream
   int64_t columns = 0;             // of these where they are an image's
+  // Of earlier passes: how many rows the input had, the newest of their ids, and the newest rows of the set
+  // that is read, if the stack keeps such.
+  int64_t first = 0;
+  std::span<const int32_t> ids_before{};
+  Matrix<const float> rows_before{};
 };
 
 // Const and thread-safe.

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/log/check.h"
+#include "engine/models/kept_rows.h"
 
 namespace heed {
 
@@ -76,6 +77,9 @@ void Stack::AddAttentions(std::vector<Attend> attends) {
   const int first = static_cast<int>(attentions_.size());
   for (Attend& attend : attends) {
     attend.index = static_cast<int>(std::ranges::count(attentions_, attend.set, &Attend::set));
+    if (remembers(attend))
+      attend.run = static_cast<int>(
+          std::ranges::count_if(attentions_, [&](const Attend& other) { return remembers(other); }));
     attentions_.push_back(std::move(attend));
   }
   const int end = static_cast<int>(attentions_.size());
@@ -157,10 +161,21 @@ bool Stack::gives_weights(const Attend& attend) const {
   return attend.set == answered_ && sets_[attend.set].input == WorkInput::kTokens;
 }
 
-int64_t Stack::StateBytes(const ShareSize& size) const {
+// What is read of a source is gone before the first that a sequence remembers.
+int64_t Stack::StateBytes(const ShareSize& size, int64_t labelled) const {
+  return std::max(LargestStateBytes(size, labelled, /*of_source=*/true),
+                  RememberedBytes(size) + LargestStateBytes(size, labelled, /*of_source=*/false));
+}
+
+int64_t Stack::RememberedBytes(const ShareSize& size) const {
   int64_t sum = 0, pass = 0;
+  if (kept_ids_ > 0) sum += KeptRows::Bytes(kept_ids_, sizeof(int32_t), size.rows);
+  for (const RowSet& set : sets_) {
+    if (set.kept > 0)
+      sum += KeptRows::Bytes(set.kept, set.width * SizeOf(DType::kF32), set.count.exact(size));
+  }
   for (const Attend& attend : attentions_) {
-    if (!sets_[attend.set].remembered) continue;
+    if (!remembers(attend)) continue;
     const RowSet& read = sets_[attend.cross() ? attend.source : attend.set];
     sum += attend.attention().StateBytes(read.count.exact(size));
     pass = std::max(pass, attend.attention().PassBytes());
@@ -168,17 +183,18 @@ int64_t Stack::StateBytes(const ShareSize& size) const {
   return sum + pass;
 }
 
-int64_t Stack::LargestStateBytes(const ShareSize& size, int64_t labelled) const {
+int64_t Stack::LargestStateBytes(const ShareSize& size, int64_t labelled, bool of_source) const {
   int64_t largest = 0;
   for (const Attend& attend : attentions_) {
     const RowSet& set = sets_[attend.set];
-    if (set.remembered) continue;
+    if (remembers(attend) || (set.input == WorkInput::kSource) != of_source) continue;
     const Attention& attention = attend.attention();
     const int64_t rows = (attend.cross() ? sets_[attend.source] : set).count.exact(size);
-    const int64_t groups = set.group == 0 ? 1 : std::min(rows / set.group, RowSet::kGroupsAtOnce);
+    const int64_t group = this->group(attend);
+    const int64_t groups = group == 0 ? 1 : std::min(rows / group, RowSet::kGroupsAtOnce);
     const int64_t own = attention.also_own_rows() ? attention.OwnStateBytes(set.count.exact(size)) : 0;
     const int64_t bytes = Reads(attend, labelled) ? attention.LabelledStateBytes(rows, labelled)
-                                                  : attention.StateBytes(set.group == 0 ? rows : set.group);
+                                                  : attention.StateBytes(group == 0 ? rows : group);
     largest = std::max(largest, groups * (bytes + own + attention.PassBytes()));
   }
   return largest;
@@ -191,7 +207,7 @@ double Stack::multiply_adds(const ShareSize& size, int64_t labelled) const {
     sum += phase(i).multiply_adds * static_cast<double>(n);
     if (phase(i).kind != Phase::Kind::kAttend) continue;
     const Attend& attend = attentions_[phase(i).attend];
-    const int64_t group = sets_[attend.set].group;
+    const int64_t group = this->group(attend);
     if (Reads(attend, labelled)) {
       sum += attend.sublayer->apart_multiply_adds() * static_cast<double>(labelled) +
              attend.attention().LabelledCost(n, labelled);

@@ -29,12 +29,14 @@ struct ShareSize {
   int64_t rows = 0;     // of its input
   int64_t source = 0;   // of its second input
   int64_t columns = 0;  // rows of the input beside each other, if it is an image; 0: it may be any
+  int64_t first = 0;    // rows of its input that came before, in earlier passes
 };
 
 // Whose ids the rows of a set have, if they have any: those of a second input are a source's.
 enum class WorkInput { kTokens, kSource, kNone };
 
-// How many rows a set has of a sequence.
+// How many rows a set has of a sequence. Of one that comes in several passes, what it has of each begins
+// where that of the passes before ends.
 struct RowCount {
   std::function<int64_t(const ShareSize&)> exact;  // of an image of unknown columns, the most
   // Of so many sequences with so many rows of input and source in all, at most.
@@ -62,6 +64,8 @@ struct RowSet {
   // counted; 0: all of a sequence.
   int64_t group = 0;
   static constexpr int64_t kGroupsAtOnce = 64;  // that attend in one go: bounds what they keep meanwhile
+  // So many of its rows, the newest, a sequence keeps as a pass leaves them: moves of later passes read them.
+  int64_t kept = 0;
   // Rows beside each other where they are an image's.
   std::function<int64_t(const ShareSize&)> columns{};
 
@@ -83,6 +87,9 @@ class Stack {
     int index = 0;         // among those of its set
     int layer = 0;         // of the model's
     std::string type;      // as its options name it
+    int64_t group =
+        0;  // as RowSet's, of this attention alone; then nobody remembers what it keeps; 0: the set's
+    int run = kItself;  // among those whose runs a sequence remembers, if it is one
     std::unique_ptr<AttentionSublayer> sublayer;
 
     const Attention& attention() const { return sublayer->attention(); }
@@ -125,6 +132,8 @@ class Stack {
   // The widest that a product of the head reads, if it is wider than the rows.
   void SetHeadReads(int64_t width) { head_reads_ = width; }
   void SetNorm(Norm norm) { norm_ = std::move(norm); }
+  // So many ids of the input, the newest, a sequence keeps for moves of later passes.
+  void KeepIds(int64_t most) { kept_ids_ = most; }
 
   const std::vector<RowSet>& sets() const { return sets_; }
   int64_t passed() const { return std::ssize(order_); }  // phases, those that are passed again counted again
@@ -134,6 +143,13 @@ class Stack {
   int answered() const { return answered_; }                 // the set that the head reads
   int64_t width() const { return sets_[answered_].width; }   // of its rows
 
+  // Whether a sequence remembers what the attention keeps.
+  bool remembers(const Attend& attend) const { return sets_[attend.set].remembered && attend.group == 0; }
+  // The rows of a group, if they attend to one another alone; else 0.
+  int64_t group(const Attend& attend) const {
+    return attend.group > 0 ? attend.group : sets_[attend.set].group;
+  }
+  int64_t kept_ids() const { return kept_ids_; }
   // Whether global tokens that a request names are the attention's affair: its rows are these.
   bool reads_labels(const Attend& attend) const;
   // Whether somebody may ask for its weights: its rows are the tokens that are answered.
@@ -143,11 +159,9 @@ class Stack {
   BlockWidths WidthsOf(int64_t block_rows) const;     // for blocks of so many rows
   int64_t weight_bytes() const;
   bool data_dependent() const;
-  // Closed forms for a sequence of such a size; `labelled` as Model has it, and of the sets that nobody
-  // remembers. What the runs hold that a sequence remembers, and what one of them does
-  // beside that while a pass is at it; and the most of those that nobody remembers, one after another.
-  int64_t StateBytes(const ShareSize& size) const;
-  int64_t LargestStateBytes(const ShareSize& size, int64_t labelled) const;
+  // Closed form of what is held for a sequence of such a size; `labelled` as Model has it, and of the sets
+  // that nobody remembers.
+  int64_t StateBytes(const ShareSize& size, int64_t labelled) const;
   // Closed form: the most scratch that a thread takes for any task.
   int64_t scratch_bytes() const { return scratch_bytes_; }
   // The head not counted.
@@ -159,6 +173,10 @@ class Stack {
   void Open(int number);
   // Whether the rows' labels are given, and are this attention's affair.
   bool Reads(const Attend& attend, int64_t labelled) const;
+  // What a sequence remembers and keeps, and what one attention holds beside that while a pass is at it.
+  int64_t RememberedBytes(const ShareSize& size) const;
+  // The most that one holds whose memory lives for one pass: of those of a source, or of the others.
+  int64_t LargestStateBytes(const ShareSize& size, int64_t labelled, bool of_source) const;
 
   std::vector<RowSet> sets_;
   int answered_ = 0;
@@ -168,6 +186,7 @@ class Stack {
   size_t first_open_ = 0;   // no step is added to a phase before this one
   std::optional<Norm> norm_;
   int64_t head_reads_ = 0;
+  int64_t kept_ids_ = 0;
   int64_t block_rows_ = kMaxBlockRows;
   int64_t scratch_bytes_ = GemmScratchBytes();
 };

@@ -40,7 +40,8 @@ void StackPass::Add(const Share& share) {
 void StackPass::AddRows(int set, const Share& share) {
   const RowSet& of = stack_.sets()[set];
   SetRows& rows = sets_[set];
-  const Part part{.first = of.remembered ? share.sequence->next() : 0,
+  const ShareSize before{.rows = share.size.first};
+  const Part part{.first = of.remembered && before.rows > 0 ? of.count.exact(before) : 0,
                   .row = this->rows(set),
                   .count = of.count.exact(share.size),
                   .labelled = of.takes_labels() && !share.labels.empty()};
@@ -73,6 +74,8 @@ void StackPass::Begin(int64_t answers, int64_t output_width, int64_t hidden_widt
 }
 
 bool StackPass::Advance(Threads& threads, Turn& turn) {
+  // Also where no phase is a program: who answers has a block of its own.
+  Workspaces::AddThreads(*workspace_, stack_, precision_, /*rows=*/1, threads.count());
   while (turn.room > 0 && RunPhase(threads, turn)) {
     const bool layer = phase().kind == Phase::Kind::kAttend;
     if (++phase_ == stack_.passed()) return false;
@@ -88,7 +91,7 @@ bool StackPass::RunPhase(Threads& threads, Turn& turn) {
   const Attend& attend = stack_.attentions()[phase().attend];
   const bool source = phase().kind == Phase::Kind::kTakeSource;
   if (rows(source ? attend.source : attend.set) == 0) return true;
-  if (stack_.sets()[attend.set].group > 0) return RunGroups(threads, turn, attend);
+  if (stack_.group(attend) > 0) return RunGroups(threads, turn, attend);
   if (!begun_) BeginAttention(attend, source);
   begun_ = true;
   if (!attention_.Advance(threads, turn, workspace_->scratch)) return false;
@@ -127,10 +130,12 @@ void StackPass::Move(int share, int64_t first, int64_t count) const {
   const Phase& move = phase();
   const Share& of = shares_[share];
   if (of.dropped) return;
-  MovedFrom from{.ids = of.ids, .numbers = of.numbers};
+  MovedFrom from{.ids = of.ids, .numbers = of.numbers, .first = of.size.first};
+  if (stack_.kept_ids() > 0) from.ids_before = of.sequence->ids_before();
   if (move.from != Stack::kItself) {
     const Part& read = part(share, move.from);
     from.rows = x(move.from).Rows(read.row, read.count);
+    if (stack_.sets()[move.from].kept > 0) from.rows_before = of.sequence->rows_before(move.from);
     if (const auto& columns = stack_.sets()[move.from].columns) from.columns = columns(of.size);
   }
   const bool inputs = stack_.sets()[move.set].inputs_width > 0;
@@ -275,8 +280,8 @@ bool StackPass::RunGroups(Threads& threads, Turn& turn, const Attend& attend) {
 
 // The next groups; false if all have attended.
 bool StackPass::BeginGroups(const Attend& attend, Turn& turn) {
-  CHECK(!attend.cross() && !stack_.sets()[attend.set].remembered);
-  const int64_t group = stack_.sets()[attend.set].group;
+  CHECK(!attend.cross() && !stack_.remembers(attend));
+  const int64_t group = stack_.group(attend);
   const std::vector<Rows> products = attend.sublayer->Split(workspace_->sets[attend.set].products.rows());
   attention_.Clear(alone_ ? kAlone : kAloneAwake);
   fresh_.clear();
@@ -297,7 +302,7 @@ bool StackPass::BeginGroups(const Attend& attend, Turn& turn) {
 }
 
 void StackPass::AddGroup(int share, const Attend& attend, int64_t row, const std::vector<Rows>& products) {
-  const int64_t group = stack_.sets()[attend.set].group;
+  const int64_t group = stack_.group(attend);
   std::vector<Rows> own;
   for (const Rows& product : products) own.push_back(product.Slice(row, group));
   fresh_.push_back(attend.attention().Start());
@@ -305,7 +310,7 @@ void StackPass::AddGroup(int share, const Attend& attend, int64_t row, const std
 }
 
 AttentionRun& StackPass::RunOf(int share, const Attend& attend) {
-  if (stack_.sets()[attend.set].remembered) return shares_[share].sequence->run(attend.index);
+  if (stack_.remembers(attend)) return shares_[share].sequence->run(attend.run);
   if (!fresh_[share]) fresh_[share] = attend.attention().Start();
   return *fresh_[share];
 }
@@ -366,6 +371,18 @@ AttentionRows StackPass::RowsOf(const Attend& attend, int64_t row, int64_t count
   rows.out =
       workspace_->sets[attend.set].attended.rows().Slice(row, count).Cols(0, attend.attention().out_width());
   return rows;
+}
+
+void StackPass::KeepRows() const {
+  for (int s = 0; s < std::ssize(shares_); ++s) {
+    const Share& share = shares_[s];
+    if (share.dropped) continue;
+    if (stack_.kept_ids() > 0) share.sequence->KeepIds(share.ids);
+    for (int set = 0; set < std::ssize(sets_); ++set) {
+      const Part& of = part(s, set);
+      if (stack_.sets()[set].kept > 0) share.sequence->KeepRows(set, x(set).Rows(of.row, of.count));
+    }
+  }
 }
 
 void StackPass::Drop(int share) {

@@ -59,6 +59,8 @@ class StackPass {
   // last phase is done: x() is what the stack gives, before its norm.
   bool Advance(Threads& threads, Turn& turn);
   void Drop(int share);
+  // After the last phase: sequences take what is kept of the rows.
+  void KeepRows() const;
 
   // f for all rows of a set, in blocks by one thread each or, where rows are few, by a team of several: the
   // fewer the blocks, the fewer times all weights are read. False when there was no room for all blocks: call

@@ -27,17 +27,22 @@ int64_t OutputHead::hidden() const {
   return widest;
 }
 
-TransformerSequence::TransformerSequence(const Transformer& model) : model_(&model) {
+TransformerSequence::TransformerSequence(const Transformer& model)
+    : model_(&model), ids_(model.stack().kept_ids(), sizeof(int32_t)) {
   if (model.head().pooling != Pooling::kNone) pooled_.assign(model.stack().width(), 0.0);
   for (const Stack::Attend& attend : model.stack().attentions()) {
-    if (model.stack().sets()[attend.set].remembered) runs_.push_back(attend.attention().Start());
+    if (model.stack().remembers(attend)) runs_.push_back(attend.attention().Start());
   }
+  for (const RowSet& set : model.stack().sets())
+    rows_.emplace_back(set.kept, set.width * SizeOf(DType::kF32));
 }
 
 TransformerSequence::TransformerSequence(const TransformerSequence& other)
     : Sequence(other),
       model_(other.model_),
       source_tokens_(other.source_tokens_),
+      ids_(other.ids_),
+      rows_(other.rows_),
       pooled_(other.pooled_),
       pooled_rows_(other.pooled_rows_) {
   for (const auto& run : other.runs_) runs_.push_back(run->Clone());
@@ -59,15 +64,53 @@ void TransformerSequence::Archive(StateArchive& archive) {
   }
   archive.Number(pooled_rows_, 0, kMost);
   archive.Bytes(pooled_.data(), static_cast<int64_t>(pooled_.size() * sizeof(double)));
-  for (const Stack::Attend& attend : model_->stack().attentions()) {
-    if (!model_->stack().sets()[attend.set].remembered) continue;
-    AttentionRun& run = *runs_[attend.index];
+  ArchiveKept(archive);
+  const Stack& stack = model_->stack();
+  for (const Stack::Attend& attend : stack.attentions()) {
+    if (!stack.remembers(attend)) continue;
+    AttentionRun& run = *runs_[attend.run];
     run.Archive(archive);
-    const int64_t held = run.tokens(), taken = attend.cross() ? source_tokens_ : tokens_;
+    const int64_t held = run.tokens(),
+                  taken = attend.cross() ? source_tokens_ : stack.sets()[attend.set].count.exact({tokens_});
     if (archive.restoring() && held != taken) {
       archive.Fail(Invalid("the state's layers hold ", held, " tokens, not ", taken));
     }
   }
+}
+
+void TransformerSequence::ArchiveKept(StateArchive& archive) {
+  const Stack& stack = model_->stack();
+  const auto kept = [&](KeptRows& rows, int64_t most, int64_t came) {
+    if (most == 0) return;
+    rows.Archive(archive);
+    if (archive.restoring() && rows.count() != std::min(most, came))
+      archive.Fail(Invalid("the state keeps ", rows.count(), " rows, not ", std::min(most, came)));
+  };
+  kept(ids_, stack.kept_ids(), tokens_);
+  const auto known = [&](int32_t id) { return id >= 0 && id < model_->info().vocab_size; };
+  if (archive.restoring() && archive.status().ok() && !std::ranges::all_of(ids_before(), known))
+    archive.Fail(Invalid("the state keeps an id that is not below ", model_->info().vocab_size));
+  for (size_t set = 0; set < rows_.size(); ++set) {
+    const RowSet& of = stack.sets()[set];
+    if (of.kept > 0) kept(rows_[set], of.kept, of.count.exact({tokens_}));
+  }
+}
+
+std::span<const int32_t> TransformerSequence::ids_before() const {
+  return {static_cast<const int32_t*>(ids_.rows()), static_cast<size_t>(ids_.count())};
+}
+
+Matrix<const float> TransformerSequence::rows_before(int set) const {
+  const int64_t width = model_->stack().sets()[set].width;
+  return {static_cast<const float*>(rows_[set].rows()), rows_[set].count(), width, width};
+}
+
+void TransformerSequence::KeepIds(std::span<const int32_t> ids) {
+  ids_.Take(ids.data(), sizeof(int32_t), std::ssize(ids));
+}
+
+void TransformerSequence::KeepRows(int set, const Matrix<float>& rows) {
+  rows_[set].Take(rows.data, rows.stride * SizeOf(DType::kF32), rows.rows);
 }
 
 void TransformerSequence::Pool(Pooling pooling, const float* row) {
@@ -105,9 +148,7 @@ int64_t Transformer::StateBytes(int64_t tokens, int64_t source, int64_t labelled
   const int64_t pooled =
       head_.pooling == Pooling::kNone ? 0 : stack_.width() * static_cast<int64_t>(sizeof(double));
   const int64_t counters = (reads_sources() ? 3 : 2) * kCounter;  // of tokens, pooled rows, the source's
-  // What nobody remembers is gone before the first that a sequence remembers.
-  return counters + pooled +
-         std::max(stack_.LargestStateBytes({tokens, source}, labelled), stack_.StateBytes({tokens, source}));
+  return counters + pooled + stack_.StateBytes({tokens, source}, labelled);
 }
 
 int64_t Transformer::WorkspaceBytes(const PassSize& size) const {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/models/config.h"
+#include "engine/models/kept_rows.h"
 #include "engine/models/model.h"
 #include "engine/models/stack.h"
 #include "engine/models/workspace.h"
@@ -28,9 +29,9 @@ struct OutputHead {
   int64_t hidden() const;        // widest that one layer gives to the next; 0: there is one at most
 };
 
-// What one sequence of a Transformer remembers: a run of each attention of the set that is remembered, and
-// what its pooled head has seen. Encoders remember nothing. An encoder-decoder's runs of cross-attention hold
-// the source.
+// What one sequence of a Transformer remembers: a run of each attention that is remembered, the ids and rows
+// that its stack keeps, and what its pooled head has seen. Encoders remember nothing. An encoder-decoder's
+// runs of cross-attention hold the source.
 class TransformerSequence : public Sequence {
  public:
   explicit TransformerSequence(const class Transformer& model);
@@ -44,7 +45,12 @@ class TransformerSequence : public Sequence {
     source_tokens_ += source;
   }
   int64_t source_tokens() const { return source_tokens_; }
-  AttentionRun& run(int index) { return *runs_[index]; }  // of an attention, among those of its set
+  AttentionRun& run(int number) { return *runs_[number]; }  // Stack::Attend::run
+  // What the stack keeps of the passes before, and what it takes of this one.
+  std::span<const int32_t> ids_before() const;
+  Matrix<const float> rows_before(int set) const;
+  void KeepIds(std::span<const int32_t> ids);
+  void KeepRows(int set, const Matrix<float>& rows);
   // One more normalised row of the stack for a pooled head; rows come in order.
   void Pool(Pooling pooling, const float* row);
   // The pooled vector of all rows so far.
@@ -55,7 +61,11 @@ class TransformerSequence : public Sequence {
 
   const class Transformer* model_;
   int64_t source_tokens_ = 0;
+  void ArchiveKept(StateArchive& archive);
+
   std::vector<std::unique_ptr<AttentionRun>> runs_;
+  KeptRows ids_;
+  std::vector<KeptRows> rows_;  // of each set
   std::vector<double> pooled_;  // first row, last row, or the sum of all; empty if the head does not pool
   int64_t pooled_rows_ = 0;
 };

@@ -17,7 +17,10 @@ TransformerPass::TransformerPass(const Transformer& model, std::vector<Work>* ba
 }
 
 ShareSize TransformerPass::SizeOf(const Work& work) const {
-  return {work.InputRows(model_.info().input), std::ssize(work.source), work.columns};
+  return {.rows = work.InputRows(model_.info().input),
+          .source = std::ssize(work.source),
+          .columns = work.columns,
+          .first = work.sequence->tokens()};
 }
 
 void TransformerPass::Reserve() {
@@ -86,6 +89,7 @@ bool TransformerPass::Advance(Threads& threads) {
     if (stage_ == Stage::kDone) break;
   }
   if (stage_ != Stage::kDone) return true;
+  rows_.KeepRows();
   for (const Work& work : works_) {
     const ShareSize size = SizeOf(work);
     static_cast<TransformerSequence&>(*work.sequence).Take(size.rows, size.source);

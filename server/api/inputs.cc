@@ -33,8 +33,8 @@ constexpr int64_t kMostCells = 1 << 24;
 absl::Status CheckCells(int64_t rows, const InputRow& row) {
   const int64_t columns = row.ids + row.numbers;
   if (rows <= kMostCells / columns) return absl::OkStatus();
-  return Beyond(Error(ErrorReason::kInputTooLong, "the table has ", rows, " rows of ", columns,
-                      " columns, ", kMostCells, " cells are read at most"),
+  return Beyond(Error(ErrorReason::kInputTooLong, "the table has ", rows, " rows of ", columns, " columns, ",
+                      kMostCells, " cells are read at most"),
                 rows * columns, kMostCells);
 }
 

@@ -74,8 +74,7 @@ class InputReader {
   absl::Status CheckRows(int64_t rows, std::string_view what) const;
   absl::StatusOr<std::vector<int32_t>> ReadGlobalTokens(const v1::GlobalTokens& named, int64_t tokens,
                                                         const std::string& where) const;
-  absl::Status ReadGlobalInput(const v1::GlobalInput& given, const std::string& where,
-                               ReadInput& read) const;
+  absl::Status ReadGlobalInput(const v1::GlobalInput& given, const std::string& where, ReadInput& read) const;
   absl::Status CheckGlobalIds(const v1::GlobalInput& given) const;
   absl::Status CheckMembership(const v1::GlobalInput& given, int64_t globals, int64_t tokens) const;
   absl::StatusOr<ReadInput> Encode(std::string_view text, std::optional<std::string_view> pair,

@@ -123,6 +123,7 @@ std::vector<std::string> RpcsOf(const ModelInfo& info) {
              rows = info.input.kind == InputRow::Kind::kTableRow;
   if (rows && info.schema.empty()) return {};
   if (!info.pooled && !rows && !(tokens && info.answers_tokens)) return {};
+  if (info.start_row) return {};
   switch (info.head) {
     case Head::kClassification:
     case Head::kTokenClassification:

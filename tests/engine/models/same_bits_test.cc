@@ -81,6 +81,21 @@ std::vector<Setting> Settings() {
       settings.push_back({name + "_" + std::string(Name(precision)), config, precision});
     }
   }
+  const Json row = {{"attention", {{"type", "axial"}, {"axis", "row"}}}},
+             column = {{"attention", {{"type", "axial"}, {"axis", "column"}}}};
+  for (const int64_t channels : {1, 3}) {
+    for (Precision precision : {Precision::kF32, Precision::kBf16, Precision::kInt8}) {
+      Json config = SmallConfig("axial-decoder", "lm");
+      config.erase("layers");
+      config["height"] = 42 / channels;
+      config["width"] = 13;
+      config["channels"] = channels;
+      config["exterior_layers"] = config["outer_layers"] = {row, column};
+      config["inner_layers"] = Json::array({row});
+      settings.push_back(
+          {"drawing" + std::to_string(channels) + "_" + std::string(Name(precision)), config, precision});
+    }
+  }
   const std::map<std::string, Json> feed_forwards = {
       {"switch", {{"type", "moe"}, {"experts", 7}}},
       {"experts", {{"type", "moe"}, {"experts", 4}, {"top_k", 2}}},
