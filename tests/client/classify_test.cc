@@ -190,8 +190,8 @@ TEST(Classify, JsonIsOneResultALine) {
   EXPECT_EQ(run.exit, kFailed);
   EXPECT_THAT(
       run.out,
-      HasSubstr("{\"value\":{\"labels\":[{\"label\":\"good\",\"index\":0,\"score\":0.75}],\"spans\":[]}}\n"
-                "{\"error\":{\"code\":3,"));
+      HasSubstr("{\"value\":{\"labels\":[{\"label\":\"good\",\"index\":0,\"score\":0.75}],\"spans\":[],"
+                "\"rows\":[]}}\n{\"error\":{\"code\":3,"));
 }
 
 TEST(Classify, AServerThatForgetsAnInputIsFoundOut) {

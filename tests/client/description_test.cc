@@ -10,6 +10,7 @@ namespace {
 
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 
 TEST(Models, AreListedWithTheirState) {
   FakeServer server;
@@ -32,6 +33,7 @@ std::string PageOf(const v1::ModelDescription& model) {
   FakeServer server;
   server.describe_model = [&](auto&, auto&, v1::ModelDescription& described) {
     described = model;
+    described.set_state(v1::MODEL_STATE_READY);
     return grpc::Status::OK;
   };
   return RunAt(server, {"describe"}).out;
@@ -43,7 +45,7 @@ TEST(Describe, SaysWhichNumbersAreRead) {
   points.set_vector_size(1024);
   EXPECT_THAT(PageOf(points),
               AllOf(HasSubstr("inputs         vectors\n"), HasSubstr("vectors read   of 1,024 numbers\n"),
-                    testing::Not(HasSubstr("vocabulary"))));
+                    Not(HasSubstr("vocabulary"))));
   v1::ModelDescription picture;
   picture.add_inputs(v1::INPUT_KIND_IMAGE);
   v1::ImageInput* image = picture.mutable_image_input();
@@ -57,6 +59,26 @@ TEST(Describe, SaysWhichNumbersAreRead) {
   image->set_fixed(true);
   image->set_channels(3);
   EXPECT_THAT(PageOf(picture), HasSubstr("images         of 3 channels, 28 x 32\n"));
+  picture.set_max_tokens(56);
+  image->set_files(true);
+  EXPECT_THAT(PageOf(picture), AllOf(HasSubstr("images         of 3 channels, 28 x 32; PNG and JPEG files\n"),
+                                     HasSubstr("longest        56 patches\n")));
+}
+
+TEST(Describe, TellsTheColumnsOfATable) {
+  v1::ModelDescription people;
+  people.add_inputs(v1::INPUT_KIND_ROW);
+  people.add_inputs(v1::INPUT_KIND_TABLE);
+  auto* job = people.mutable_table_input()->add_categorical();
+  job->set_name("job");
+  job->add_values("clerk");
+  job->add_values("farmer");
+  people.mutable_table_input()->add_numerical()->set_name("age");
+  EXPECT_THAT(PageOf(people),
+              AllOf(HasSubstr("inputs         row, table\n"),
+                    HasSubstr("columns        job (2 values), age (a number)\n"), Not(HasSubstr("\nrows "))));
+  people.mutable_table_input()->set_rows_meet(true);
+  EXPECT_THAT(PageOf(people), HasSubstr("rows           of a table depend on each other\n"));
 }
 
 // A model of which everything is known.
@@ -124,7 +146,6 @@ TEST(Describe, IsAPageOfAllThatIsKnown) {
                          "inputs         text, pair\n"
                          "calls          Score, Generate\n"
                          "decoding       exact\n"
-                         "vocabulary     0\n"
                          "special tokens bos 1, eos 2 3, pad 0, mask 4, decoder start 5\n"
                          "longest        any length\n"
                          "source         any length\n"

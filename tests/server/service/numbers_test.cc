@@ -174,8 +174,7 @@ TEST(Numbers, OfImagesAreEmbedded) {
             Expected(AllModels()[3].config, request.inputs(0)));
 }
 
-// ------------------------------------------------------------------------------------------ the oracle's
-// cases
+// ----------------------------------------------------------------------------------- the oracle's cases
 
 std::string GoldenFolder(const std::string& name) {
   return Cat(HEED_SOURCE_DIR, "/tests/golden/native/", name);

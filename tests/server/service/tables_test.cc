@@ -151,8 +151,9 @@ TEST(Tables, WhatIsLeftOutOrEmptyIsMissing) {
   const std::vector<v1::Input> inputs = {Alone(RowOf({{"job", "farmer"}}, {{"hours", -2}})),
                                          Alone(RowOf({{"job", "farmer"}, {"sex", ""}}, {{"hours", -2}}))};
   const auto expected = Expected("ft-transformer", {2, 0}, {0, -4});
-  for (const auto& result : Classified(*world, Asking("people", inputs)).results())
-    EXPECT_EQ(ScoresOf(result.value()), expected[0]);
+  const v1::ClassifyResponse response = Classified(*world, Asking("people", inputs));
+  ASSERT_EQ(response.results_size(), 2);
+  for (const auto& result : response.results()) EXPECT_EQ(ScoresOf(result.value()), expected[0]);
 }
 
 TEST(Tables, AnUnknownValueIsTheOneThatStandsForSuch) {
