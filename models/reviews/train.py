@@ -1,9 +1,9 @@
 """Trains the classifiers of long documents: a film's whole review in, negative or positive out.
 
 Fifteen hundred reviews are few, so most of what the network learns is handed down, as in ../polarity/train.py: a teacher
-that counts, naive Bayes over the words, stems and pairs that a text has, gives its opinion of each review and each of the
-labelled sentences; the network starts from the teacher's opinion of single words and learns from the rest, from the labels
-and from pieces of the reviews. The reviews of two of the data's ten folds are held out: neither teacher nor network nor
+that counts, naive Bayes over the words, stems and pairs that a text has, gives its opinion of each review, of pieces of it,
+and of each of the labelled sentences; the network starts from the teacher's opinion of single words and learns from the rest
+and from the labels. The reviews of two of the data's ten folds are held out: neither teacher nor network nor
 vocabulary sees them. Stop it at any moment and start it again: it goes on from the last pass over the text.
 """
 import os
@@ -30,8 +30,9 @@ from words import bayes_accuracy, combine, evidence, pairs, read_reviews, read_s
 
 VOCABULARY = 15000
 LONGEST = 16384
-PASSES = 12  # over the reviews and the labelled sentences
-HARD = 0.3  # part of the label in what a text teaches; the rest is the teacher's opinion
+PASSES = 4  # over the reviews, their pieces and the labelled sentences
+PIECES = 6  # of a review, each at least a fifth of it
+HARD = 0.1  # part of the label in what a text teaches; the rest is the teacher's opinion
 BATCH_WORDS, RATE, DECAY = 8192, 1e-3, 0.05
 DROP, DROP_LEARNED = 0.2, 0.3  # of layers and words; of embeddings
 BLOCK = 32  # texts of as many blocks go together
@@ -218,18 +219,14 @@ def optimiser(network):
     return torch.optim.AdamW([{"params": p, "weight_decay": decay, "times": times} for p, decay, times in groups], lr=RATE, betas=(0.9, 0.98))
 
 
-def piece(row):
-    """Half of the time a part of it, not shorter than a fifth."""
-    if len(row) < 100 or torch.rand(()) < 0.5:
-        return row
-    size = int(len(row) * (0.2 + 0.8 * torch.rand(())))
-    at = int(torch.randint(len(row) - size + 1, ()))
-    return row[at:at + size]
+def piece(text, drawn):
+    size = int(len(text) * drawn.uniform(0.2, 1))
+    at = drawn.randrange(len(text) - size + 1)
+    return text[at:at + size]
 
 
 def one_pass(network, adam, average, rows, parts, positive, done):
     """parts: see Network.forward; positive: its probability."""
-    rows = [piece(r) for r in rows]
     order = batches(rows)
     for step, batch in enumerate(order):
         at = done + step / len(order)
@@ -294,23 +291,29 @@ def main():
 
     n, m = len(texts), len(short)
     words_from, test_from = n + m, n + m + VOCABULARY
-    others = [[w] for w in vocabulary] + [s for s, _ in test]
-    parts = torch.arange(n) % 5
+    drawn = random.Random(1)
+    pieces = [piece(s, drawn) for s in texts for _ in range(PIECES)]
+    others = [[w] for w in vocabulary] + [s for s, _ in test] + pieces
+    pieces_from, parts = test_from + len(test), torch.arange(n) % 5
+    parts_of_pieces = parts.repeat_interleave(PIECES)
     scores = by_length(evidence(VIEWS, texts, labels, parts, short, short_labels, others), texts + short + others)
     own = scores[parts, torch.arange(n)]
     weights, bias = combine(own, labels)
-    teacher = torch.cat([own, scores[5, n:]]) @ weights + bias
-    show("all that is counted", teacher[test_from:], test_labels)
+    of_pieces = scores[parts_of_pieces, torch.arange(pieces_from, pieces_from + len(pieces))]
+    teacher = torch.cat([own, scores[5, n:words_from], of_pieces]) @ weights + bias
+    show("all that is counted", scores[5, test_from:pieces_from] @ weights + bias, test_labels)
     weights, bias = combine(own[:, WORD_COLUMNS], labels)
-    show("words and stems counted", scores[5, test_from:, WORD_COLUMNS] @ weights + bias, test_labels)
+    show("words and stems counted", scores[5, test_from:pieces_from, WORD_COLUMNS] @ weights + bias, test_labels)
     word_odds = scores[:, words_from:test_from, WORD_COLUMNS] @ weights
     word_odds[:, 0] = 0
 
     def numbered(texts):
         return [[vocabulary.get(w, 0) for w in s] for s in texts]
-    test_rows, rows = numbered(s for s, _ in test), numbered(texts) + numbered(short)
-    parts = torch.cat([parts, torch.full((m,), 5)])
-    positive = HARD * torch.cat([labels, short_labels]) + (1 - HARD) * teacher[:n + m].sigmoid()
+    test_rows, rows = numbered(s for s, _ in test), numbered(texts) + numbered(short) + numbered(pieces)
+    read = torch.tensor([i for row in rows[:n] for i in row])
+    word_odds -= word_odds[:, read].mean(1, keepdim=True)  # the mean of a text's words says nothing by itself
+    parts = torch.cat([parts, torch.full((m,), 5), parts_of_pieces])
+    positive = HARD * torch.cat([labels, short_labels, labels.repeat_interleave(PIECES)]) + (1 - HARD) * teacher.sigmoid()
 
     torch.manual_seed(1)
     network, done = Network(word_odds, args.attention), 0
