@@ -3,14 +3,12 @@
 // reading what rows were before it.
 //   layers             [{"attention": {"type": "etc", ...}, "ffn"}, ...]
 //   share_ffn (true)   both streams have one ffn and the norm that is its
-//   tokens_per_global  so many tokens of the long stream belong to a global one, where a request does not say
-//   to
-//                      which. None: they belong to none then
+//   tokens_per_global  so many tokens of the long stream belong to a global one, where a request does not
+//                      say to which. None: they belong to none then
 //   global_token       the id of the global tokens that a request does not give. None, or without
 //                      tokens_per_global: it gives them
-//   head               "none": the rows of both streams, the long ones first; "lm", "token_classification":
-//   of
-//                      the long ones; "classification": of the global ones, pooled
+//   head               "none": the rows of both streams, the long ones first; "lm",
+//                      "token_classification": of the long ones; "classification": of the global ones, pooled
 // Tensors, "_global" of the global stream: embed.tokens.weight of both, embed.positions.weight and
 // embed.positions_global.weight if learned, and where present embed.segments.weight [2, hidden_size] (the
 // first row is added to the global tokens) and embed.norm.*, embed.norm_global.*; layers.I.norm1.*,

@@ -57,6 +57,7 @@ Work Input(const Model& model, int64_t rows) {
     const int64_t limit = info.id_limits.empty() ? info.vocab_size : info.id_limits[i % info.input.ids];
     work.tokens.push_back(static_cast<int32_t>((i * 7919 + 13) % limit));
   }
+  if (info.global_input.read) CompleteGlobalInput(info.global_input, rows, work.source, work.labels);
   if (info.image.channels > 0) work.columns = std::llround(std::sqrt(static_cast<double>(rows)));
   work.wanted = {0};
   work.read = [](int32_t, std::span<const float>) {};

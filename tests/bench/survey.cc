@@ -107,6 +107,16 @@ SurveyModel BigBirdEtc(int64_t n) {
   return {config, n};
 }
 
+SurveyModel Etc(int64_t n) {
+  return {
+      Config("etc-encoder", {{"vocab_size", 256},
+                             {"tokens_per_global", 64},
+                             {"global_token", 1},
+                             {"pooling", "first"},
+                             {"layers", Layers({{"type", "etc"}, {"radius", 256}, {"max_distance", 12}})}}),
+      n};
+}
+
 SurveyModel Funnel(int64_t n) {
   const Json full = {{"type", "full"}};
   return {
@@ -141,6 +151,7 @@ SurveyModality Encoding() {
            {"sliding_window", "Longformer, Beltagy et al. 2020", "FP+M", "n (w + g)", Longformer},
            {"bigbird", "Zaheer et al. 2020", "FP+M", "n", text("bigbird")},
            {"bigbird, form etc", "Zaheer et al. 2020", "FP+M", "n", BigBirdEtc},
+           {"etc-encoder", "Ainslie et al. 2020", "FP+M", "n (r + g)", Etc},
            {"lsh", "Kitaev et al. 2020", "LP", "n log(n)", text("lsh")},
            {"routing", "Roy et al. 2020", "LP", "n sqrt(n)", text("routing")},
            {"sinkhorn, sort_cut", "Tay et al. 2020", "LP", "n", text("sort_cut")},
@@ -214,6 +225,48 @@ At Set(const Json& block) {
   };
 }
 
+// Images drawn: pixels of 256 levels in raster order, 64 rows more than are read.
+Json Drawing(int64_t n) { return {{"height", Side(n) + 64}, {"width", Side(n)}}; }
+
+At DrawnBy(const Json& attention, bool grid) {
+  return [=](int64_t n) -> SurveyModel {
+    Json options = attention;
+    if (grid) options.update(Drawing(n));
+    return {Stack({}, options), n};
+  };
+}
+
+SurveyModel DrawnByRoot(int64_t n) {
+  return {Stack({}, {{"type", "sparse_fixed"}, {"stride", Side(n)}, {"summary", 8}}), n};
+}
+
+SurveyModel AxialDecoder(int64_t n) {
+  const auto layer = [](const char* axis) { return Layers({{"type", "axial"}, {"axis", axis}}, 1)[0]; };
+  Json config = Config("axial-decoder", Drawing(n));
+  config["head"] = "lm";
+  config["vocab_size"] = 256;
+  config["positions"] = "none";
+  config["outer_layers"] = {layer("row"), layer("column")};
+  config["inner_layers"] = {layer("row"), layer("row")};
+  config.erase("num_labels");
+  return {config, n};
+}
+
+SurveyModality Drawings() {
+  return {"image generation",
+          "decoders of pixels: 4 layers, width 512, 8 heads; the axial decoder 2 outer and 2 inner layers",
+          "pixels",
+          {1024, 4096, 16384},
+          {{"full", "Vaswani et al. 2017", "-", "n^2", Text(true, {"full", {{"type", "full"}}})},
+           {"image_local_1d", "Parmar et al. 2018", "FP", "n m",
+            DrawnBy({{"type", "image_local_1d"}, {"query_block", 256}, {"memory_block", 256}}, false)},
+           {"image_local_2d", "Parmar et al. 2018", "FP", "n m",
+            DrawnBy({{"type", "image_local_2d"}, {"query_block", {8, 16}}, {"memory", {8, 16}}}, true)},
+           {"sparse_fixed", "Child et al. 2019", "FP", "n sqrt(n)", DrawnByRoot},
+           {"linear", "Katharopoulos et al. 2020", "KR", "n", Known(true, "linear")},
+           {"axial-decoder", "Ho et al. 2019", "FP", "n sqrt(n)", AxialDecoder}}};
+}
+
 SurveyModality Sets() {
   return {"sets",
           "set-encoder: 3 blocks and one seed, width 512, 8 heads, elements of 64 numbers",
@@ -276,7 +329,7 @@ SurveyModality Tables() {
 }  // namespace
 
 std::vector<SurveyModality> SurveyModalities() {
-  return {Decoding(), Encoding(), Images(), Sets(), Tables()};
+  return {Decoding(), Encoding(), Images(), Drawings(), Sets(), Tables()};
 }
 
 }  // namespace heed
