@@ -182,7 +182,7 @@ def stage_format():
 
 
 def stage_rules():
-    for test in ("layering_test", "rules_test", "proto_test", "dev_test", "serve_test"):
+    for test in ("layering_test", "rules_test", "proto_test", "dev_test", "serve_test", "survey_doc_test"):
         python(test)
 
 

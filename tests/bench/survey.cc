@@ -62,12 +62,13 @@ SurveyModel AxialText(int64_t n) {
 SurveyModel Reformer(int64_t n) {
   Json config = Stack({}, Find(VariantFamilies(), "lsh").At(n));
   config["reversible"] = true;
+  config["tie_word_embeddings"] = false;  // rows are two streams wide
   return {config, n};
 }
 
 SurveyModality Decoding() {
   return {
-      "text, read and written",
+      "text generation",
       "decoders: 4 layers, width 512, 8 heads, feed-forward 2,048",
       "tokens",
       {4096, 8192, 16384},
@@ -113,7 +114,7 @@ SurveyModel Etc(int64_t n) {
                              {"tokens_per_global", 64},
                              {"global_token", 1},
                              {"pooling", "first"},
-                             {"layers", Layers({{"type", "etc"}, {"radius", 256}, {"max_distance", 12}})}}),
+                             {"layers", Layers({{"type", "etc"}, {"radius", 256}})}}),
       n};
 }
 
@@ -269,7 +270,7 @@ SurveyModality Drawings() {
 
 SurveyModality Sets() {
   return {"sets",
-          "set-encoder: 3 blocks and one seed, width 512, 8 heads, elements of 64 numbers",
+          "the set-encoder: 3 blocks and one seed, width 512, 8 heads, elements of 64 numbers",
           "elements",
           {4096, 8192, 16384},
           {{"sab", "Set Transformer, Lee et al. 2019", "-", "n^2", Set({{"type", "sab"}})},
