@@ -109,13 +109,12 @@ SurveyModel BigBirdEtc(int64_t n) {
 }
 
 SurveyModel Etc(int64_t n) {
-  return {
-      Config("etc-encoder", {{"vocab_size", 256},
-                             {"tokens_per_global", 64},
-                             {"global_token", 1},
-                             {"pooling", "first"},
-                             {"layers", Layers({{"type", "etc"}, {"radius", 256}})}}),
-      n};
+  return {Config("etc-encoder", {{"vocab_size", 256},
+                                 {"tokens_per_global", 64},
+                                 {"global_token", 1},
+                                 {"pooling", "first"},
+                                 {"layers", Layers({{"type", "etc"}, {"radius", 256}})}}),
+          n};
 }
 
 SurveyModel Funnel(int64_t n) {
