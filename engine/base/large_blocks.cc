@@ -8,6 +8,8 @@
 #include <new>
 #include <vector>
 
+#include "engine/base/round.h"
+
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>
 #endif
@@ -24,7 +26,7 @@ void Forbid(const LargeBlock&) {}
 void Allow(const LargeBlock&, size_t) {}
 #endif
 
-size_t WholePages(size_t bytes) { return (bytes + kHugePage - 1) / kHugePage * kHugePage; }
+size_t WholePages(size_t bytes) { return RoundUp(bytes, kHugePage); }
 
 LargeBlock Fresh(size_t bytes) {
   LargeBlock block{.bytes = WholePages(bytes)};

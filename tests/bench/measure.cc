@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 
 #include "engine/base/large_blocks.h"
 #include "engine/base/memory.h"
+#include "engine/base/status.h"
 #include "engine/ops/microkernel.h"
 #include "engine/ops/rows.h"
 
@@ -175,6 +177,11 @@ void ResetPeakMemory() {
   LargeBlocks::Clear();
   malloc_trim(0);
   std::ofstream("/proc/self/clear_refs") << "5";
+}
+
+bool Wanted(const char* variable, const std::string& name) {
+  const char* wanted = std::getenv(variable);
+  return wanted == nullptr || Cat(",", wanted, ",").find(Cat(",", name, ",")) != std::string::npos;
 }
 
 Table::Table(std::vector<std::string> columns) {

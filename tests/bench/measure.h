@@ -76,6 +76,9 @@ class LimitsNow {
   double operations_ = 0, bytes_ = 0;  // a second
 };
 
+// Whether the environment's `variable`, names joined by commas, has this one. Where it is not set: yes.
+bool Wanted(const char* variable, const std::string& name);
+
 // Prints rows under a headline, columns aligned.
 class Table {
  public:

@@ -129,13 +129,7 @@ std::vector<Turn> Studies::Models(const PublishedStudy& study, const std::vector
     models.push_back(MakeRandomModel(Stack(study.shape, option), precision_));
   std::vector<Turn> turns;
   for (const RandomModel& model : models) {
-    turns.push_back({[this, &model, &study, n] {
-      if (study.batch == 1) {
-        AfterPrompt(*model, n, threads_);
-      } else {
-        AfterTexts(*model, n, study.batch, threads_);
-      }
-    }});
+    turns.push_back({[this, &model, &study, n] { Read(*model, n, study.batch, threads_); }});
   }
   TakeTurns(turns, limits_);
   return turns;

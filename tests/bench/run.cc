@@ -30,23 +30,9 @@ void Step(const Model& model, Sequence& sequence, Threads& threads) {
   RunPass(model, batch, threads);
 }
 
-std::vector<std::unique_ptr<Sequence>> AfterTexts(const Model& model, int64_t n, int count,
-                                                  Threads& threads) {
-  std::vector<std::unique_ptr<Sequence>> sequences;
-  std::vector<int32_t> next(count);
-  std::vector<Work> batch;
-  for (int i = 0; i < count; ++i) {
-    sequences.push_back(model.Start());
-    batch.push_back(LastRow(sequences.back().get(), Tokens(n, model.info().vocab_size), &next[i]));
-    if (model.info().architecture == Architecture::kEncoder) batch.back().wanted = {0};
-  }
-  RunPass(model, batch, threads);
-  return sequences;
-}
-
 namespace {
 
-// What a row of `model` is, so many times: always the same.
+// Rows of what the model reads, always the same. An answer is wanted: a decoder's of the last row.
 Work Input(const Model& model, int64_t rows) {
   const ModelInfo& info = model.info();
   Work work;
@@ -59,26 +45,24 @@ Work Input(const Model& model, int64_t rows) {
   }
   if (info.global_input.read) CompleteGlobalInput(info.global_input, rows, work.source, work.labels);
   if (info.image.channels > 0) work.columns = std::llround(std::sqrt(static_cast<double>(rows)));
-  work.wanted = {0};
+  work.wanted = {static_cast<int32_t>(info.architecture == Architecture::kEncoder ? 0 : rows - 1)};
   work.read = [](int32_t, std::span<const float>) {};
   return work;
 }
 
 }  // namespace
 
-void AfterInputs(const Model& model, int64_t rows, int64_t works, Threads& threads) {
-  if (model.info().decode != DecodeClass::kNone) {
-    AfterPrompt(model, rows, threads);
-    return;
-  }
+std::vector<std::unique_ptr<Sequence>> AfterInputs(const Model& model, int64_t rows, int count,
+                                                   Threads& threads) {
   std::vector<std::unique_ptr<Sequence>> sequences;
   std::vector<Work> batch;
-  for (int64_t i = 0; i < works; ++i) {
+  for (int i = 0; i < count; ++i) {
     sequences.push_back(model.Start());
     batch.push_back(Input(model, rows));
     batch.back().sequence = sequences.back().get();
   }
   RunPass(model, batch, threads);
+  return sequences;
 }
 
 void StepAll(const Model& model, const std::vector<std::unique_ptr<Sequence>>& sequences, Threads& threads) {
@@ -89,7 +73,7 @@ void StepAll(const Model& model, const std::vector<std::unique_ptr<Sequence>>& s
 }
 
 std::unique_ptr<Sequence> AfterPrompt(const Model& model, int64_t n, Threads& threads) {
-  if (model.info().decode != DecodeClass::kExact) return std::move(AfterTexts(model, n, 1, threads)[0]);
+  if (model.info().decode != DecodeClass::kExact) return std::move(AfterInputs(model, n, 1, threads)[0]);
   constexpr int64_t chunk = 2048;
   std::unique_ptr<Sequence> sequence = model.Start();
   const std::vector<int32_t> tokens = Tokens(n, model.info().vocab_size);
@@ -103,6 +87,13 @@ std::unique_ptr<Sequence> AfterPrompt(const Model& model, int64_t n, Threads& th
     RunPass(model, batch, threads);
   }
   return sequence;
+}
+
+void Read(const Model& model, int64_t rows, int count, Threads& threads) {
+  if (count == 1)
+    AfterPrompt(model, rows, threads);
+  else
+    AfterInputs(model, rows, count, threads);
 }
 
 }  // namespace heed

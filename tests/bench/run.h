@@ -19,18 +19,19 @@ void RunPass(const Model& model, std::vector<Work>& batch, Threads& threads);
 // One token more.
 void Step(const Model& model, Sequence& sequence, Threads& threads);
 
-// So many sequences that have read a text of n tokens together, in one pass.
-std::vector<std::unique_ptr<Sequence>> AfterTexts(const Model& model, int64_t n, int count, Threads& threads);
+// So many inputs of `rows` rows each, in one pass, whatever the model reads: tokens, vectors, patches of
+// square images, table rows. The sequences that have read them.
+std::vector<std::unique_ptr<Sequence>> AfterInputs(const Model& model, int64_t rows, int count,
+                                                   Threads& threads);
 
 // A token more for each of them.
 void StepAll(const Model& model, const std::vector<std::unique_ptr<Sequence>>& sequences, Threads& threads);
 
-// So many inputs of `rows` rows each, in one pass, whatever the model reads: tokens, vectors, patches of
-// square images, table rows. Decoders read a prompt, in chunks where the model allows it.
-void AfterInputs(const Model& model, int64_t rows, int64_t works, Threads& threads);
-
 // A sequence that has read a prompt of n tokens, in chunks of 2,048 where the model allows it.
 std::unique_ptr<Sequence> AfterPrompt(const Model& model, int64_t n, Threads& threads);
+
+// Reads `count` inputs: a lone one as a prompt, several in one pass.
+void Read(const Model& model, int64_t rows, int count, Threads& threads);
 
 }  // namespace heed
 

@@ -7,12 +7,6 @@
 namespace heed {
 namespace {
 
-Json Layers(int count, const Json& attention) {
-  Json layers = Json::array();
-  for (int i = 0; i < count; ++i) layers.push_back({{"attention", attention}, {"ffn", {{"type", "dense"}}}});
-  return layers;
-}
-
 Json BertLike(int layers, int width, int hidden) {
   return {{"model_type", "heed"},      {"architecture", "encoder"},
           {"vocab_size", 30522},       {"hidden_size", width},
@@ -24,6 +18,12 @@ Json BertLike(int layers, int width, int hidden) {
 }
 
 }  // namespace
+
+Json Layers(int count, const Json& attention) {
+  Json layers = Json::array();
+  for (int i = 0; i < count; ++i) layers.push_back({{"attention", attention}, {"ffn", {{"type", "dense"}}}});
+  return layers;
+}
 
 Json BertBase() { return BertLike(12, 768, 3072); }
 Json MiniLm() { return BertLike(6, 384, 1536); }

@@ -16,6 +16,9 @@ Json Llama135M();    // 30 layers, 576, 9 heads, 3 key heads, SwiGLU 1536, RMS n
 Json LongDecoder();  // 4 layers, 256, 4 heads, 1024, rotary, bytes
 Json Longformer(int64_t max_tokens);  // BertBase with a window of 512 and token 0 global
 
+// So many layers that are alike, with dense feed-forwards: a configuration's "layers".
+Json Layers(int count, const Json& attention);
+
 // A stack whose layers are alike but for their attention: what variants are compared in. Vocabulary 256, no
 // positions; a decoder gives logits, an encoder two labels.
 struct StackShape {

@@ -16,12 +16,6 @@ constexpr int kLayers = 4;
 constexpr int64_t kVector = 64;      // numbers of a set's element
 constexpr int64_t kTableRows = 256;  // that come together
 
-Json Layers(const Json& attention, int count = kLayers) {
-  Json layers = Json::array();
-  for (int i = 0; i < count; ++i) layers.push_back({{"attention", attention}, {"ffn", {{"type", "dense"}}}});
-  return layers;
-}
-
 // Of one architecture; `more` beside and instead of what all have.
 Json Config(const std::string& architecture, const Json& more) {
   Json config = {{"model_type", "heed"},     {"architecture", architecture},
@@ -113,7 +107,7 @@ SurveyModel Etc(int64_t n) {
                                  {"tokens_per_global", 64},
                                  {"global_token", 1},
                                  {"pooling", "first"},
-                                 {"layers", Layers({{"type", "etc"}, {"radius", 256}})}}),
+                                 {"layers", Layers(kLayers, {{"type", "etc"}, {"radius", 256}})}}),
           n};
 }
 
@@ -125,7 +119,7 @@ SurveyModel Funnel(int64_t n) {
           {{"vocab_size", 256},
            {"pooling", "first"},
            {"blocks",
-            {{{"layers", Layers(full, 2)}}, {{"layers", Layers(full, 1)}}, {{"layers", Layers(full, 1)}}}}}),
+            {{{"layers", Layers(2, full)}}, {{"layers", Layers(1, full)}}, {{"layers", Layers(1, full)}}}}}),
       n};
 }
 
@@ -135,7 +129,7 @@ SurveyModel Perceiver(const std::string& kind, int64_t input_size, int64_t n) {
                                              {"num_latents", 256},
                                              {"block_weights", {0, 1}},
                                              {"cross_attention", {{"type", "full"}}},
-                                             {"layers", Layers({{"type", "full"}}, 2)}});
+                                             {"layers", Layers(2, {{"type", "full"}})}});
   if (kind == "tokens") config["vocab_size"] = 256;
   return {config, n};
 }
@@ -175,8 +169,9 @@ Json Patches(int64_t n, int64_t patch) {
 }
 
 SurveyModel Vit(int64_t n) {
-  return {Config("encoder",
-                 {{"input", Patches(n, 4)}, {"pooling", "mean"}, {"layers", Layers({{"type", "full"}})}}),
+  return {Config("encoder", {{"input", Patches(n, 4)},
+                             {"pooling", "mean"},
+                             {"layers", Layers(kLayers, {{"type", "full"}})}}),
           n};
 }
 
@@ -191,7 +186,7 @@ SurveyModel AxialImage(int64_t n) {
 
 SurveyModel Swin(int64_t n) {
   const auto stage = [](int64_t width) -> Json {
-    Json layers = Layers({{"type", "window_2d"}, {"window", 8}, {"shift", 0}}, 2);
+    Json layers = Layers(2, {{"type", "window_2d"}, {"window", 8}, {"shift", 0}});
     layers[1]["attention"]["shift"] = 4;
     return {{"layers", layers}, {"num_attention_heads", width / 64}, {"intermediate_size", 4 * width}};
   };
@@ -241,7 +236,7 @@ SurveyModel DrawnByRoot(int64_t n) {
 }
 
 SurveyModel AxialDecoder(int64_t n) {
-  const auto layer = [](const char* axis) { return Layers({{"type", "axial"}, {"axis", axis}}, 1)[0]; };
+  const auto layer = [](const char* axis) { return Layers(1, {{"type", "axial"}, {"axis", axis}})[0]; };
   Json config = Config("axial-decoder", Drawing(n));
   config["head"] = "lm";
   config["vocab_size"] = 256;
@@ -283,7 +278,7 @@ SurveyModality Sets() {
 Json Columns(int64_t n, const Json& attention) {
   return {{"hidden_size", 64},
           {"intermediate_size", 256},
-          {"layers", Layers(attention)},
+          {"layers", Layers(kLayers, attention)},
           {"num_numerical", n / 2},
           {"categories", std::vector<int64_t>(n - n / 2, 10)}};
 }

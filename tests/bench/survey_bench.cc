@@ -2,13 +2,10 @@
 // each kind of input, what reading it takes in time and memory, how that grows, and what a token more costs
 // where a model writes; beside what is claimed. tests/bench/survey.py makes docs/survey.md of the output.
 // HEED_SURVEY=images,sets measures these kinds alone.
-#include <algorithm>
-#include <cstdlib>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "absl/strings/str_split.h"
 #include "engine/base/status.h"
 #include "tests/bench/growth.h"
 #include "tests/bench/run.h"
@@ -23,13 +20,6 @@ namespace {
 
 constexpr int64_t kNear = 1000;  // the position that a far one is compared with
 
-bool Wanted(const std::string& modality) {
-  const char* wanted = std::getenv("HEED_SURVEY");
-  if (wanted == nullptr) return true;
-  const std::vector<std::string> parts = absl::StrSplit(wanted, ',');
-  return std::ranges::any_of(parts, [&](const std::string& part) { return modality == part; });
-}
-
 class Survey {
  public:
   Survey(Threads& threads, Precision precision)
@@ -37,7 +27,7 @@ class Survey {
 
   void Run() {
     for (const SurveyModality& modality : SurveyModalities()) {
-      if (Wanted(modality.name)) Modality(modality);
+      if (Wanted("HEED_SURVEY", modality.name)) Modality(modality);
     }
     for (const std::string& line : left_out_) std::printf("left out: %s\n", line.c_str());
   }
@@ -105,7 +95,8 @@ void Survey::Length(std::vector<Entry>& entries, int64_t n) {
   for (Entry& entry : entries) {
     entry.input = entry.line.at(n);
     entry.model = MakeRandomModel(entry.input.config, precision_);
-    turns.push_back({[&] { AfterInputs(*entry.model, entry.input.rows, entry.input.works, threads_); }});
+    turns.push_back(
+        {[&] { Read(*entry.model, entry.input.rows, static_cast<int>(entry.input.works), threads_); }});
   }
   TakeTurns(turns, limits_);
   for (size_t i = 0; i < entries.size(); ++i) {

@@ -6,7 +6,6 @@
 // output. HEED_VARIANTS=linear,lsh measures these alone, HEED_LONGEST=4096 no longer texts.
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 #include <memory>
 #include <string>
 #include <vector>
@@ -24,15 +23,11 @@
 namespace heed {
 namespace {
 
+constexpr char kVariants[] = "HEED_VARIANTS";
 constexpr int64_t kFar = 1000000;
 constexpr int64_t kPositions[] = {1000, 10000, kLongestText, kFar};
 
 using Cells = std::vector<std::string>;  // of a table's row
-
-bool Wanted(const std::string& name) {
-  const char* wanted = std::getenv("HEED_VARIANTS");
-  return wanted == nullptr || Cat(",", wanted, ",").find(Cat(",", name, ",")) != std::string::npos;
-}
 
 // No farther than texts are read; but where a model's memory stays as it is, far beyond.
 bool Reaches(const Model& model, int64_t position) {
@@ -111,7 +106,7 @@ class Bench {
 std::vector<Variant> Bench::Served(const VariantFamily& family) {
   std::vector<Variant> served = {{"full", {{"type", "full"}}}};
   for (const Variant& variant : family.variants) {
-    if (!Wanted(variant.name)) continue;
+    if (!Wanted(kVariants, variant.name)) continue;
     const StackShape shape{.causal = family.causal, .layers = 1};
     const auto model = TryRandomModel(Stack(shape, variant.At(kLongestText)), precision_);
     if (model.ok()) {
@@ -243,7 +238,7 @@ void Bench::ReadTo(const Model& model, Sequence& sequence, int64_t position) {
 
 // What the order of time costs where attention is a product: performer in a decoder and in an encoder.
 void Bench::Causality() {
-  if (!Wanted("performer")) return;
+  if (!Wanted(kVariants, "performer")) return;
   const Json options = {{"type", "performer"}, {"kernel", "softmax"}, {"num_features", 256}};
   Table table(
       {"rows of performer", "attention, causal", "not causal", "x", "model, causal", "not causal", "x"});

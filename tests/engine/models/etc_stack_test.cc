@@ -134,8 +134,7 @@ TEST(EtcStack, SharedWeightsAreAsCopiesOfThemAndHeldOnce) {
   for (const auto& [name, tensor] : std::map(tensors)) {
     const auto copy = [&](const std::string& part, const std::vector<std::string>& others) {
       const size_t at = name.find(part);
-      if (at == std::string::npos) return;
-      for (const std::string& other : others) {
+      for (const std::string& other : at == name.npos ? std::vector<std::string>() : others) {
         std::string copied = name;
         tensors[copied.replace(at, part.size(), other)] = tensor;
       }

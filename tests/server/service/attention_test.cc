@@ -355,10 +355,7 @@ TEST(Attention, IsInTheModelsDescriptionLayerByLayer) {
   translator["decoder_layers"][0]["attention"] = {{"type", "linear"}};
   auto world = World::Ready({{"hybrid", Maker(HybridConfig())}, {"translator", Maker(translator)}});
   const auto layers = [&](const std::string& model) {
-    v1::DescribeModelRequest request;
-    request.set_model(model);
-    v1::ModelDescription description;
-    EXPECT_TRUE(world->models()->DescribeModel(NewContext().get(), request, &description).ok());
+    const v1::ModelDescription description = DescriptionOf(*world, model);
     EXPECT_EQ(description.attention_limit_bytes(), 16'777'216);
     std::vector<std::string> told;
     for (const auto& layer : description.attention_layers()) told.push_back(layer.ShortDebugString());

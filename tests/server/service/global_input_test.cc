@@ -146,13 +146,7 @@ TEST(GlobalInput, IsInTheModelsDescription) {
                              {"without", EtcMaker("classification", false)},
                              {"none", EtcMaker("none", true)},
                              {"plain", [] { return WithBytes(NewFakeClassifier()); }}});
-  const auto describe = [&](const std::string& model) {
-    v1::DescribeModelRequest request;
-    request.set_model(model);
-    v1::ModelDescription description;
-    EXPECT_TRUE(world->models()->DescribeModel(NewContext().get(), request, &description).ok());
-    return description;
-  };
+  const auto describe = [&](const std::string& model) { return DescriptionOf(*world, model); };
   const v1::ModelDescription with = describe("with"), without = describe("without");
   EXPECT_EQ(with.global_input().tokens_per_global(), 4);
   EXPECT_FALSE(with.global_input().required());

@@ -145,13 +145,7 @@ TEST(ImageFiles, ThatAreWrongAreToldWhy) {
 
 TEST(ImageFiles, ADescriptionSaysWhetherTheyAreTaken) {
   auto world = PhotosWorld();
-  const auto describe = [&](const std::string& model) {
-    v1::DescribeModelRequest request;
-    request.set_model(model);
-    v1::ModelDescription description;
-    EXPECT_TRUE(world->models()->DescribeModel(NewContext().get(), request, &description).ok());
-    return description.image_input();
-  };
+  const auto describe = [&](const std::string& model) { return DescriptionOf(*world, model).image_input(); };
   EXPECT_TRUE(describe("colour").files());
   EXPECT_EQ(describe("colour").resized_height(), 8);
   EXPECT_EQ(describe("colour").resized_width(), 12);

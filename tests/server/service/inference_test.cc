@@ -270,16 +270,6 @@ TEST(Inference, WhatIsAskedAndHasNoEffectIsRefused) {
             "options.top: the value is 1, and the model's spans have one label each");
 }
 
-// The description of the one model, or of the model of a name.
-v1::ModelDescription DescriptionOf(World& world, const std::string& name = "") {
-  v1::DescribeModelRequest request;
-  request.set_model(name);
-  v1::ModelDescription description;
-  const grpc::Status status = world.models()->DescribeModel(NewContext().get(), request, &description);
-  EXPECT_TRUE(status.ok()) << status.error_message();
-  return description;
-}
-
 TEST(Models, AreDescribedWhileTheyLoadAndAfterTheyFailed) {
   std::promise<void> go;
   World world({{"a", [] { return absl::InvalidArgumentError("config.json: hidden_size is -1"); }},

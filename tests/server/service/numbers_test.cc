@@ -316,13 +316,7 @@ TEST(Numbers, ThatAreWrongAreToldWhy) {
 
 TEST(Numbers, ADescriptionSaysWhichAreRead) {
   auto world = NumbersWorld();
-  const auto describe = [&](const std::string& model) {
-    v1::DescribeModelRequest request;
-    request.set_model(model);
-    v1::ModelDescription description;
-    EXPECT_TRUE(world->models()->DescribeModel(NewContext().get(), request, &description).ok());
-    return description;
-  };
+  const auto describe = [&](const std::string& model) { return DescriptionOf(*world, model); };
   const v1::ModelDescription points = describe("points");
   ASSERT_EQ(points.inputs_size(), 1);
   EXPECT_EQ(points.inputs(0), v1::INPUT_KIND_VECTORS);

@@ -264,13 +264,7 @@ TEST(Tables, OfAModelWhoseColumnsHaveNoNamesAreNotRead) {
 
 TEST(Tables, ADescriptionTellsTheSchema) {
   auto world = TablesWorld();
-  const auto describe = [&](const std::string& model) {
-    v1::DescribeModelRequest request;
-    request.set_model(model);
-    v1::ModelDescription description;
-    EXPECT_TRUE(world->models()->DescribeModel(NewContext().get(), request, &description).ok());
-    return description;
-  };
+  const auto describe = [&](const std::string& model) { return DescriptionOf(*world, model); };
   const v1::ModelDescription people = describe("people");
   EXPECT_THAT(people.inputs(), testing::ElementsAre(v1::INPUT_KIND_ROW, v1::INPUT_KIND_TABLE));
   EXPECT_EQ(people.table_input().ShortDebugString(),

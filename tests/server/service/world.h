@@ -202,6 +202,16 @@ inline std::unique_ptr<grpc::ClientContext> NewContext() {
   return context;
 }
 
+// The description of the one model, or of the model of a name.
+inline v1::ModelDescription DescriptionOf(World& world, const std::string& name = "") {
+  v1::DescribeModelRequest request;
+  request.set_model(name);
+  v1::ModelDescription description;
+  const grpc::Status status = world.models()->DescribeModel(NewContext().get(), request, &description);
+  EXPECT_TRUE(status.ok()) << status.error_message();
+  return description;
+}
+
 inline v1::GenerateRequest GreedyRequest(const std::string& model, const std::string& prompt,
                                          int max_tokens) {
   v1::GenerateRequest request;
