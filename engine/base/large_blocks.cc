@@ -51,14 +51,14 @@ class Kept {
   // The smallest that is large enough and not much larger; none: no data.
   LargeBlock Take(size_t bytes) {
     std::lock_guard lock(mutex_);
-    auto best = blocks_.end();
-    for (auto it = blocks_.begin(); it != blocks_.end(); ++it) {
-      const bool fits = it->bytes >= bytes && it->bytes <= WholePages(bytes + bytes / 4);
-      if (fits && (best == blocks_.end() || it->bytes <= best->bytes)) best = it;
+    auto best = idle_.end();
+    for (auto it = idle_.begin(); it != idle_.end(); ++it) {
+      const bool fits = it->block.bytes >= bytes && it->block.bytes <= WholePages(bytes + bytes / 4);
+      if (fits && (best == idle_.end() || it->block.bytes <= best->block.bytes)) best = it;
     }
-    if (best == blocks_.end()) return {};
-    const LargeBlock block = *best;
-    blocks_.erase(best);
+    if (best == idle_.end()) return {};
+    const LargeBlock block = best->block;
+    idle_.erase(best);
     bytes_ -= block.bytes;
     return block;
   }
@@ -67,25 +67,26 @@ class Kept {
     std::vector<LargeBlock> gone;
     {
       std::lock_guard lock(mutex_);
-      blocks_.push_back(block);
+      idle_.push_back({block});
       bytes_ += block.bytes;
       while (bytes_ > LargeBlocks::kKeepBytes) {
-        bytes_ -= blocks_.front().bytes;
-        gone.push_back(blocks_.front());
-        blocks_.erase(blocks_.begin());
+        bytes_ -= idle_.front().block.bytes;
+        gone.push_back(idle_.front().block);
+        idle_.erase(idle_.begin());
       }
+      Offer();
     }
     for (const LargeBlock& old : gone) Free(old);
   }
 
   void Clear() {
-    std::vector<LargeBlock> gone;
+    std::vector<Idle> gone;
     {
       std::lock_guard lock(mutex_);
-      gone.swap(blocks_);
+      gone.swap(idle_);
       bytes_ = 0;
     }
-    for (const LargeBlock& block : gone) Free(block);
+    for (const Idle& idle : gone) Free(idle.block);
   }
 
   size_t bytes() {
@@ -94,8 +95,24 @@ class Kept {
   }
 
  private:
-  std::mutex mutex_;                // guards all below
-  std::vector<LargeBlock> blocks_;  // what has lain longest first
+  struct Idle {
+    LargeBlock block;
+    bool offered = false;  // to the kernel, until it is written again
+  };
+
+  // What comes and goes in every pass would pay for a mark each time, on all cores.
+  void Offer() {
+    size_t later = 0;
+    for (auto it = idle_.rbegin(); it != idle_.rend(); ++it) {
+      later += it->block.bytes;
+      if (it->offered || later <= LargeBlocks::kWarmBytes) continue;
+      madvise(it->block.data, it->block.bytes, MADV_FREE);
+      it->offered = true;
+    }
+  }
+
+  std::mutex mutex_;        // guards all below
+  std::vector<Idle> idle_;  // what has lain longest first
   size_t bytes_ = 0;
 };
 
@@ -110,7 +127,6 @@ LargeBlock LargeBlocks::Take(size_t bytes) {
 
 void LargeBlocks::Return(LargeBlock block) {
   Forbid(block);
-  madvise(block.data, block.bytes, MADV_FREE);
   Kept::All().Add(block);
 }
 

@@ -1,6 +1,9 @@
 #include "engine/base/large_blocks.h"
 
 #include <algorithm>
+#include <cstring>
+#include <fstream>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -64,6 +67,26 @@ TEST_F(LargeBlocksKept, NoMoreThanTheLimitIsKeptAndTheOldestGoes) {
   const LargeBlock left = LargeBlocks::Take(half);
   EXPECT_EQ(left.data, old.data);
   LargeBlocks::Return(left);
+}
+
+// What of this process the kernel may take, in bytes.
+size_t Offered() {
+  std::ifstream rollup("/proc/self/smaps_rollup");
+  std::string word;
+  while (rollup >> word && word != "LazyFree:") continue;
+  size_t kib = 0;
+  EXPECT_TRUE(rollup >> kib);
+  return kib << 10;
+}
+
+TEST_F(LargeBlocksKept, TheKernelMayTakeWhatLiesWhileMuchElseCameBack) {
+  const LargeBlock first = LargeBlocks::Take(5 * kHugePage);
+  const LargeBlock second = LargeBlocks::Take(LargeBlocks::kWarmBytes);
+  std::memset(first.data, 1, first.bytes);
+  LargeBlocks::Return(first);
+  EXPECT_EQ(Offered(), 0u);
+  LargeBlocks::Return(second);
+  EXPECT_GE(Offered(), first.bytes);
 }
 
 TEST(LargeBlocks, MayComeAndGoInManyThreads) {
