@@ -27,6 +27,7 @@ struct JobTerms {
   Urgency urgency;
   int64_t rows = 1;    // of its first phase: a prompt, a whole document. Later it decodes, a few rows a step
   int64_t source = 0;  // how many of them are a source's
+  int64_t works = 1;   // the most that it ever has in one pass, a row each where it decodes
   int64_t bytes = 0;   // the most state it ever holds (Model::StateBytes), reserved while it is admitted
   bool whole = false;  // the rows of its first phase must be in one pass (Work::more is refused)
 };

@@ -117,10 +117,11 @@ int64_t Scheduler::WorkspaceBytes(int64_t rows, int64_t source, int64_t works) c
       {.rows = rows, .source_rows = source, .answers = rows, .threads = turns_->threads(), .works = works});
 }
 
+// Of the largest pass that it has alone.
 int64_t Scheduler::WorkspaceBytes(const JobTerms& terms) const {
-  const int64_t rows = terms.rows - terms.source;
-  if (terms.whole) return WorkspaceBytes(rows, terms.source, 1);
-  return WorkspaceBytes(std::min(rows, options_.max_batch_tokens), terms.source, 0);
+  int64_t rows = terms.rows - terms.source;
+  if (!terms.whole) rows = std::min(rows, options_.max_batch_tokens);
+  return WorkspaceBytes(std::max(rows, terms.works), terms.source, terms.works);
 }
 
 void Scheduler::Drain(Time until) {
@@ -319,9 +320,8 @@ void Scheduler::AddFromQueue(Time now, int64_t left, bool cutting, Batch* batch)
 
 // Alone, every job has: Submit() has seen to it.
 bool Scheduler::HasRoom(const JobTerms& terms, int64_t rows, const Batch& batch) const {
-  const int64_t source = batch.source_rows + terms.source;
-  const int64_t works = terms.whole ? std::ssize(batch.works) + 1 : 0;
-  const int64_t pass = WorkspaceBytes(batch.rows + rows - source, source, works);
+  const int64_t source = batch.source_rows + terms.source, works = std::ssize(batch.works) + terms.works;
+  const int64_t pass = WorkspaceBytes(std::max(batch.rows + rows - source, works), source, works);
   return running_.empty() || reserved_ + terms.bytes + pass <= options_.state_bytes;
 }
 

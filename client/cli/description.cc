@@ -246,6 +246,15 @@ void Shape(std::string& page, const v1::ModelDescription& model) {
     Line(page, "vectors", Cat("of ", Grouped(model.embedding_size()), " numbers"));
 }
 
+// "3 channels of 32 x 32 pixels of 256 levels, after the first that a prompt has".
+std::string Draws(const v1::ModelDescription& model) {
+  if (!model.has_generated_image()) return "";
+  const v1::GeneratedImage& image = model.generated_image();
+  const std::string channels = image.channels() == 1 ? "" : Cat(image.channels(), " channels of ");
+  return Cat(channels, image.height(), " x ", image.width(), " pixels of ", image.levels(), " levels",
+             image.begins() ? "" : ", after the first that a prompt has");
+}
+
 void Abilities(std::string& page, const v1::ModelDescription& model) {
   Line(page, "inputs", Inputs(model));
   Line(page, "vectors read", Vectors(model));
@@ -255,6 +264,7 @@ void Abilities(std::string& page, const v1::ModelDescription& model) {
   Line(page, "global tokens", GlobalTokens(model.max_global_tokens()));
   Line(page, "details", Details(model));
   Line(page, "calls", Calls(model));
+  Line(page, "draws", Draws(model));
   Line(page, "decoding", Word(model.decode_class()));
   Line(page, "vocabulary", model.vocab_size() == 0 ? "" : Grouped(model.vocab_size()));
   Line(page, "special tokens", Specials(model.special_tokens()));

@@ -1,6 +1,7 @@
 // heed generate: text as the model makes it, each piece written the moment it comes. Of several texts
 // (prompts, or samples of one) the first that goes on is shown as it comes, and the others wait for their
-// turn. Beam search's texts come at its end, the best first.
+// turn. Beam search's texts come at its end, the best first. Of a model that draws images the tokens are their
+// pixels, and become files.
 #include <chrono>
 
 #include "absl/strings/numbers.h"
@@ -8,6 +9,7 @@
 #include "absl/strings/str_split.h"
 #include "client/cli/call.h"
 #include "client/cli/command.h"
+#include "client/cli/drawings.h"
 #include "client/grpc_status.h"
 
 namespace heed::cli {
@@ -148,6 +150,7 @@ struct GenerateFlags {
 
   bool tokens = false, logprobs = false;
   int32_t top_logprobs = 0;
+  std::string png;
 
  private:
   void DeclareSampling(Arguments& arguments);
@@ -166,6 +169,10 @@ GenerateFlags::GenerateFlags(Arguments& arguments) {
   arguments.Flag("logprobs", &logprobs, "a line a token, with its log-probability");
   arguments.Flag("top_logprobs", &top_logprobs, "and those of the n likeliest in its place, 0 to 20",
                  {0, 20});
+  arguments.Flag("png", &png,
+                 "of a model that draws images: write them to this file, several to FILE-1.png and so on; prompts "
+                 "are pixels, --as=tokens, and without one the image is drawn from its first")
+      .is_path = true;
 }
 
 void GenerateFlags::DeclareSampling(Arguments& arguments) {
@@ -300,14 +307,38 @@ absl::Status AddPrompts(Texts& texts, const TextFlags& flags, v1::GenerateReques
   return absl::OkStatus();
 }
 
+// The images that a model will draw.
+absl::StatusOr<Drawings> DrawingsOf(const Client& client, const v1::GenerateRequest& request,
+                                    const CallOptions& options) {
+  v1::DescribeModelRequest asked;
+  asked.set_model(request.target().model());
+  asked.set_version(request.target().version());
+  ASSIGN_OR_RETURN(const v1::ModelDescription model, client.DescribeModel(asked, options));
+  if (!model.has_generated_image()) return Invalid("--png: '", model.model(), "' draws no images");
+  return Drawings::Of(model.generated_image(), request, TextsOf(request));
+}
+
+absl::Status WriteImages(const Drawings& drawings, const std::string& file, Terminal& terminal) {
+  ASSIGN_OR_RETURN(const std::vector<std::string> names, drawings.Write(file));
+  for (const std::string& name : names) terminal.err << "[" << name << "]\n" << std::flush;
+  return absl::OkStatus();
+}
+
 int Stream(const Client& client, const v1::GenerateRequest& request, const ServerFlags& server,
-           Terminal& terminal) {
+           const std::string& png, Terminal& terminal) {
+  std::optional<Drawings> drawings;
+  if (!png.empty()) {
+    absl::StatusOr<Drawings> begun = DrawingsOf(client, request, server.Options(terminal));
+    if (!begun.ok()) return FailCall(terminal, begun.status(), client, request.target().model());
+    drawings = *std::move(begun);
+  }
   Page page(request.inputs_size(), TextsOf(request), terminal);
   bool failed = false;
   const absl::Status status = client.Generate(
       request,
       [&](const v1::GenerateEvent& event) {
         failed = failed || event.has_error();
+        if (drawings) drawings->Add(event);
         if (server.json) {
           terminal.out << ToJson(event) << "\n" << std::flush;
         } else {
@@ -316,7 +347,9 @@ int Stream(const Client& client, const v1::GenerateRequest& request, const Serve
       },
       server.Options(terminal));
   if (page.in_line()) terminal.out << "\n" << std::flush;
+  const absl::Status written = drawings ? WriteImages(*drawings, png, terminal) : absl::OkStatus();
   if (!status.ok()) return FailCall(terminal, status, client, request.target().model());
+  if (!written.ok()) return Fail(terminal, written);
   return Finish(terminal, failed ? kFailed : kDone);
 }
 
@@ -332,12 +365,16 @@ int Generate(Arguments& arguments, Terminal& terminal) {
   v1::GenerateRequest request;
   text_flags.Set(request.mutable_target(), request.mutable_text());
   flags.Set(&request);
-  Texts texts(arguments.texts(), text_flags.files, Unit::kFile, terminal);
-  if (absl::Status read = AddPrompts(texts, text_flags, &request); !read.ok()) return Fail(terminal, read);
+  if (!flags.png.empty() && arguments.texts().empty() && text_flags.files.empty()) {
+    request.add_inputs()->mutable_tokens();
+  } else {
+    Texts texts(arguments.texts(), text_flags.files, Unit::kFile, terminal);
+    if (absl::Status read = AddPrompts(texts, text_flags, &request); !read.ok()) return Fail(terminal, read);
+  }
   if (terminal.catch_interrupt) terminal.interrupted = terminal.catch_interrupt();
   const absl::StatusOr<Client> client = server.Connect();
   if (!client.ok()) return Fail(terminal, client.status());
-  return Stream(*client, request, server, terminal);
+  return Stream(*client, request, server, flags.png, terminal);
 }
 
 }  // namespace heed::cli

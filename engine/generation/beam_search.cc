@@ -48,7 +48,8 @@ void BeamSearch::Read(int i, std::span<const float> logits) {
   const size_t most = options_.width + end_tokens_.size();
   std::vector<Candidate>& best = live.best;  // a heap, the worst on top
   best.reserve(most + 1);
-  for (int32_t token = 0; token < std::ssize(logits); ++token) {
+  const int64_t choices = options_.choices > 0 ? options_.choices : std::ssize(logits);
+  for (int32_t token = 0; token < choices; ++token) {
     const double logprob = logits[token] - sum_exp;
     const Candidate candidate{live.sum + logprob, i, token, static_cast<float>(logprob)};
     if (best.size() == most && !Before(candidate, best.front())) continue;

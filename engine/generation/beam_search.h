@@ -26,6 +26,7 @@ struct BeamOptions {
   int32_t width = 0;          // 1 .. kMaxBeams hypotheses; 0: no beam search
   double length_penalty = 0;  // -10 .. 10; above 0 long texts lose less
   int32_t results = 1;        // texts wanted, the best; at most width
+  int32_t choices = 0;        // ids from here on end no text and are in none; 0: all may be
 };
 
 // The message names the field as requests call it, its value and the limit.

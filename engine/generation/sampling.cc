@@ -121,8 +121,11 @@ void MinP(Candidates& candidates, double share) {
   std::erase_if(candidates, [&](const Candidate& c) { return c.p < share * largest; });
 }
 
-// Only end tokens are ever removed, and only while the text is too short.
+// End tokens are removed while the text is too short, and what is no choice always.
 absl::Status NoTokenLeft(const SamplingOptions& options) {
+  if (options.min_tokens == 0)
+    return absl::InternalError(
+        Cat("the model gave logit -inf for every token below ", options.choices));
   return absl::FailedPreconditionError(
       Cat("min_tokens is ", options.min_tokens,
           ", and before that the model gives end tokens only: ask for fewer"));
@@ -270,12 +273,13 @@ std::vector<double> Sampler::Penalised(std::span<const float> logits) const {
   if (TooShort()) {
     for (int32_t id : eos_) x[id] = -kInfinity;
   }
+  if (options_.choices > 0) std::fill(x.begin() + options_.choices, x.end(), -kInfinity);
   return x;
 }
 
 bool Sampler::Penalises() const {
   return !options_.logit_bias.empty() || options_.repetition_penalty != 1 || options_.presence_penalty != 0 ||
-         options_.frequency_penalty != 0 || TooShort();
+         options_.frequency_penalty != 0 || options_.choices > 0 || TooShort();
 }
 
 absl::StatusOr<int32_t> Sampler::Greedy(std::span<const float> logits) const {

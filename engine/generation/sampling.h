@@ -34,6 +34,7 @@ struct SamplingOptions {
   double min_p = 0;          // [0, 1]
   uint64_t seed = 0;         // of the draw
   int32_t top_logprobs = 0;  // how many alternatives to report, at most kMaxTopLogprobs
+  int32_t choices = 0;       // ids from here on are removed before all else, whatever their logits; 0 = none
 };
 
 // Checks every number against its range, ids against the vocabulary; the message names the field as requests
@@ -60,8 +61,8 @@ class Sampler {
   Sampler(SamplingOptions options, std::vector<int32_t> eos_token_ids, std::span<const int32_t> prompt,
           uint64_t stream);
 
-  // Chooses the next token and remembers it. INTERNAL if a logit is NaN or +inf, or all are -inf;
-  // FAILED_PRECONDITION if min_tokens leaves no token.
+  // Chooses the next token and remembers it. INTERNAL if a logit is NaN or +inf, or all of `choices` are
+  // -inf; FAILED_PRECONDITION if min_tokens leaves no token.
   absl::StatusOr<TokenChoice> Next(std::span<const float> logits);
 
   // The probabilities that Next would draw from, in double: what golden cases hold. Removed tokens have

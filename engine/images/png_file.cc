@@ -54,4 +54,22 @@ absl::StatusOr<ByteImage> DecodePng(std::string_view file) {
   return image;
 }
 
+absl::StatusOr<std::string> EncodePng(const ByteImage& image) {
+  constexpr uint32_t kFormats[] = {PNG_FORMAT_GRAY, PNG_FORMAT_GA, PNG_FORMAT_RGB, PNG_FORMAT_RGBA};
+  RETURN_IF_ERROR(CheckImageSize(image.height, image.width));
+  if (image.channels < 1 || image.channels > 4)
+    return Invalid("the image has ", image.channels, " channels, a PNG file has 1 to 4");
+  png_image png{};
+  png.version = PNG_IMAGE_VERSION;
+  png.width = static_cast<uint32_t>(image.width);
+  png.height = static_cast<uint32_t>(image.height);
+  png.format = kFormats[image.channels - 1];
+  std::string file(PNG_IMAGE_PNG_SIZE_MAX(png), '\0');
+  png_alloc_size_t size = file.size();
+  if (png_image_write_to_memory(&png, file.data(), &size, 0, image.values.data(), 0, nullptr) == 0)
+    return Invalid("the PNG file cannot be written: ", png.message);
+  file.resize(size);
+  return file;
+}
+
 }  // namespace heed

@@ -207,7 +207,7 @@ class AxialDecoderStack : public StackRecipe {
     if (config.pooling != Pooling::kNone || config.head == Head::kClassification)
       return Invalid("config.json: head: of an axial-decoder each pixel has an answer of its own: \"lm\", ",
                      "\"token_classification\" or \"none\" without pooling");
-    LoadedStack loaded{.start_row = true, .max_tokens = picture.all()};
+    LoadedStack loaded{.start_row = true, .channels = picture.channels, .max_tokens = picture.all()};
     LayerPlan plan(config);
     plan.precision = precision;
     auto tables = std::make_shared<Tables>();

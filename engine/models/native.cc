@@ -125,6 +125,24 @@ bool RowsMeet(const Stack& stack) {
                              [&](const Stack::Attend& attend) { return stack.group(attend) == 0; });
 }
 
+// Positions that are an image's make tokens its pixels. Where a token stands before them, it and the ids after
+// it are none; before levels from 0 on nothing can stand that is not one of them.
+DrawnImage DrawnBy(const ModelConfig& config, const LoadedStack& loaded) {
+  if (config.grid.size() != 2 || config.architecture != Architecture::kDecoder ||
+      config.head != Head::kLanguageModel) {
+    return {};
+  }
+  DrawnImage image{.height = config.grid[0],
+                   .width = config.grid[1],
+                   .channels = loaded.channels,
+                   .levels = static_cast<int32_t>(config.vocab_size),
+                   .start = loaded.start_row ? 0 : -1};
+  if (loaded.start_row || config.bos_token_id < 0) return image;
+  if (config.bos_token_id == 0) return {};
+  image.levels = image.start = config.bos_token_id;
+  return image;
+}
+
 absl::StatusOr<ModelInfo> Describe(const ModelConfig& config, const LoadedStack& loaded,
                                    const OutputHead& head) {
   const Stack& stack = loaded.stack;
@@ -144,6 +162,7 @@ absl::StatusOr<ModelInfo> Describe(const ModelConfig& config, const LoadedStack&
   info.output_width = head.layers.empty() ? stack.width() : head.layers.back().out();
   info.pooled = head.pooling != Pooling::kNone || stack.sets()[stack.answered()].count.always == 1;
   info.answers_tokens = stack.sets()[stack.answered()].input == WorkInput::kTokens;
+  info.drawn = DrawnBy(config, loaded);
   info.start_row = loaded.start_row;
   ASSIGN_OR_RETURN(info.max_tokens,
                    Longest(stack, /*source=*/false, Shorter(loaded.max_tokens, config.max_positions)));

@@ -32,6 +32,7 @@ struct LoadedStack {
   std::vector<int64_t> id_limits{};
   TableSchema schema{};
   bool start_row = false;  // as ModelInfo has it
+  int64_t channels = 1;    // of the image, where a decoder's tokens are one
   int64_t max_tokens = 0;  // the longest input, beside what attentions take; 0 = no limit
   // A head of its own; if it has no layers, they are what the configuration's head says.
   OutputHead head{};

@@ -5,6 +5,7 @@
 
 #include "engine/text/unicode.h"
 #include "google/protobuf/util/time_util.h"
+#include "server/api/inputs.h"
 #include "server/error.h"
 
 namespace heed {
@@ -65,7 +66,7 @@ struct EventWriter {
     auto* out = message.mutable_piece();
     out->set_text(piece.text);
     for (const TokenChoice& choice : piece.tokens) {
-      if (details.tokens()) out->add_tokens(choice.token);
+      if (details.tokens() || Draws(model)) out->add_tokens(choice.token);
       if (details.logprobs()) *out->add_logprobs() = ToMessage(choice, model.tokenizer());
     }
   }

@@ -91,13 +91,17 @@ absl::StatusOr<std::shared_ptr<Job>> GenerateInputs::Make(int i) {
 absl::StatusOr<std::shared_ptr<Job>> GenerateInputs::NewJob(int i, ReadInput read) {
   GenerateInput input{
       .input = Prompt(std::move(read)), .tokenizer = model().tokenizer(), .index = i, .events = events_};
+  RETURN_IF_ERROR(BeginImage(model(), &input.input));
   GenerateOptions options = plan_.options;
+  BeamOptions beam = plan_.beam;
+  if (input.input.drawn) options.sampling.choices = beam.choices = model().info().drawn.levels;
+  const int64_t asked = options.stopping.max_tokens;
   ASSIGN_OR_RETURN(options.stopping.max_tokens,
-                   MaxNewTokens(options.stopping.max_tokens, std::ssize(input.input.ids), longest_));
+                   input.input.drawn ? MaxNewPixels(asked, input.input, longest_)
+                                     : MaxNewTokens(asked, std::ssize(input.input.ids), longest_));
   RETURN_IF_ERROR(ReserveFor(options.stopping.max_tokens));
   auto done = [self = shared_from_this(), this, i](const absl::Status&) { Ended(i); };
-  if (plan_.beam.width > 0)
-    return NewBeamJob(std::move(input), options.stopping, plan_.beam, std::move(done));
+  if (beam.width > 0) return NewBeamJob(std::move(input), options.stopping, beam, std::move(done));
   return NewGenerateJob(std::move(input), options, std::move(done));
 }
 
@@ -116,7 +120,9 @@ JobInput GenerateInputs::Prompt(ReadInput read) const {
 // holds of all inputs is bounded.
 absl::Status GenerateInputs::ReserveFor(int64_t max_tokens) {
   const Tokenizer* tokenizer = model().tokenizer();
-  const int64_t token = StreamedTokenBytes(request_->details(), tokenizer ? tokenizer->max_token_bytes() : 0);
+  v1::GenerateDetails details = request_->details();
+  if (Draws(model())) details.set_tokens(true);
+  const int64_t token = StreamedTokenBytes(details, tokenizer ? tokenizer->max_token_bytes() : 0);
   const int64_t samples = plan_.samples();
   if (plan_.beam.width > 0)
     return Reserve(samples * StreamedSampleBytes() + plan_.beam.width * max_tokens * token);

@@ -137,7 +137,10 @@ class ScoreInputs final : public Answering<v1::ScoreRequest, v1::ScoreResponse> 
     ASSIGN_OR_RETURN(ReadInput continuation,
                      continuations_.ReadContinuation(item.continuation(), where + ".continuation"));
     ids.insert(ids.end(), continuation.ids.begin(), continuation.ids.end());
-    RETURN_IF_ERROR(AtField(continuations_.CheckLength(std::ssize(ids)), where));
+    RETURN_IF_ERROR(AtField(BeginImage(model(), &read.input), where));
+    if (read.input.start_put) ++read.begin;
+    const int64_t length = read.input.drawn ? read.input.pixels() : std::ssize(ids);
+    RETURN_IF_ERROR(AtField(continuations_.CheckLength(length), where));
     return read;
   }
 

@@ -55,6 +55,25 @@ int64_t MaxInputTokens(const ModelInfo& info, const config::v1::LimitsConfig& li
   return info.max_source_tokens > 0 ? std::min(info.max_source_tokens, limits.tokens()) : limits.tokens();
 }
 
+bool Draws(const ServedModel& model) {
+  const ModelInfo& info = model.info();
+  return info.drawn.height > 0 && (info.start_row || model.tokenizer() == nullptr);
+}
+
+absl::Status BeginImage(const ServedModel& model, JobInput* input) {
+  if (!Draws(model)) return absl::OkStatus();
+  const DrawnImage& drawn = model.info().drawn;
+  std::vector<int32_t>& ids = input->ids;
+  input->drawn = true;
+  input->start_put = drawn.start >= 0 && (ids.empty() || ids[0] < drawn.levels);
+  for (int64_t i = input->start_put ? 0 : drawn.front(); i < std::ssize(ids); ++i) {
+    if (ids[i] >= drawn.levels)
+      return Invalid("token ", i, " is ", ids[i], ", a pixel is 0 to ", drawn.levels - 1);
+  }
+  if (input->start_put) ids.insert(ids.begin(), drawn.start);
+  return absl::OkStatus();
+}
+
 std::vector<v1::InputKind> KindsOf(const ServedModel& model) {
   switch (model.info().input.kind) {
     case InputRow::Kind::kPatch:
@@ -244,7 +263,9 @@ absl::StatusOr<ReadInput> InputReader::ReadPair(const v1::Input& input, const st
 absl::StatusOr<ReadInput> InputReader::ReadTokens(const v1::Tokens& tokens, const std::string& where,
                                                   const EncodeOptions& options) const {
   int64_t count = tokens.ids_size();
-  if (count == 0) return AtField(Error(ErrorReason::kInputEmpty, "the input has no tokens"), where);
+  const bool begins = Draws(*model_) && model_->info().drawn.front() > 0;  // an image from its first pixel on
+  if (count == 0 && !begins)
+    return AtField(Error(ErrorReason::kInputEmpty, "the input has no tokens"), where);
   if (options.max_length > 0) count = std::min(count, options.max_length);
   if (absl::Status status = CheckLength(count); !status.ok()) return AtField(status, where);
   const int64_t vocabulary = model_->info().vocab_size;

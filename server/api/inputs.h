@@ -14,6 +14,7 @@
 #include "heed/v1/common.pb.h"
 #include "heed/v1/models.pb.h"
 #include "server/jobs/classify_tokens.h"
+#include "server/jobs/input.h"
 #include "server/observation/metrics.h"
 #include "server/registry.h"
 
@@ -34,6 +35,12 @@ struct ReadInput {
 int64_t MaxTokens(const ModelInfo& info, const config::v1::LimitsConfig& limits);
 // The longest input: of encoder-decoders the longest source, of the others the longest sequence.
 int64_t MaxInputTokens(const ModelInfo& info, const config::v1::LimitsConfig& limits);
+
+// Whether the model's tokens are pixels of an image that it draws (ModelInfo::drawn).
+bool Draws(const ServedModel& model);
+// Where they are, makes the ids an image: puts in front what stands there, unless they begin with an id that says
+// what is to be drawn. INVALID_ARGUMENT for any other id that is no pixel.
+absl::Status BeginImage(const ServedModel& model, JobInput* input);
 
 // The kinds of Input that a model reads.
 std::vector<v1::InputKind> KindsOf(const ServedModel& model);

@@ -123,7 +123,8 @@ std::vector<std::string> RpcsOf(const ModelInfo& info) {
              rows = info.input.kind == InputRow::Kind::kTableRow;
   if (rows && info.schema.empty()) return {};
   if (!info.pooled && !rows && !(tokens && info.answers_tokens)) return {};
-  if (info.start_row) return {};
+  // A row that is no token would have a label.
+  if (info.start_row && info.head != Head::kLanguageModel) return {};
   switch (info.head) {
     case Head::kClassification:
     case Head::kTokenClassification:
@@ -187,11 +188,22 @@ void AddLimits(const ServedModel& model, const config::v1::LimitsConfig& limits,
   AddCosts(model.model(), std::min(longest, source), out);
 }
 
-void AddDefaults(const ModelInfo& info, v1::ModelDescription* out) {
+// What Generate does.
+void AddGeneration(const ServedModel& model, v1::ModelDescription* out) {
+  const ModelInfo& info = model.info();
   const auto rpcs = RpcsOf(info);
   if (std::find(rpcs.begin(), rpcs.end(), "Generate") == rpcs.end()) return;
   *out->mutable_default_sampling() = DefaultSampling(info);
   *out->mutable_default_stopping() = DefaultStopping();
+  if (!Draws(model)) return;
+  const DrawnImage& drawn = info.drawn;
+  out->mutable_default_stopping()->set_max_tokens(static_cast<int32_t>(drawn.pixels()));
+  auto* image = out->mutable_generated_image();
+  image->set_height(static_cast<int32_t>(drawn.height));
+  image->set_width(static_cast<int32_t>(drawn.width));
+  image->set_channels(static_cast<int32_t>(drawn.channels));
+  image->set_levels(drawn.levels);
+  image->set_begins(drawn.front() > 0);
 }
 
 void AddWeights(const ServedModel& model, v1::ModelDescription* out) {
@@ -244,7 +256,7 @@ void AddInterface(const ServedModel& model, v1::ModelDescription* out) {
   out->mutable_labels()->Add(info.labels.begin(), info.labels.end());
   if (info.head == Head::kEmbedding) out->set_embedding_size(info.output_width);
   *out->mutable_special_tokens() = SpecialTokensOf(info);
-  AddDefaults(info, out);
+  AddGeneration(model, out);
 }
 
 // Each layer has an attention, and then, of an encoder-decoder, another that looks at the source.

@@ -200,6 +200,20 @@ absl::StatusOr<int32_t> MaxNewTokens(int64_t asked, int64_t prompt, int64_t long
   return static_cast<int32_t>(asked > 0 ? asked : std::min<int64_t>(left, kDefaultNewTokens));
 }
 
+absl::StatusOr<int32_t> MaxNewPixels(int64_t asked, const JobInput& prompt, int64_t longest) {
+  const int64_t pixels = prompt.pixels(), image = prompt.model->info().drawn.pixels();
+  const int64_t left = std::min(Room(prompt), longest - std::ssize(prompt.ids) + 1);
+  if (left < 1) {
+    return Error(ErrorReason::kInputTooLong, "the prompt has ", pixels, " pixels, the image ", image,
+                 "; possible are at most ", pixels + left);
+  }
+  if (asked > left) {
+    return Error(ErrorReason::kInputTooLong, "the prompt has ", pixels, " pixels and max_tokens is ", asked,
+                 ", together at most ", pixels + left, " are possible");
+  }
+  return static_cast<int32_t>(asked > 0 ? asked : left);
+}
+
 absl::Status CheckCount(int64_t inputs, int64_t most) {
   if (inputs == 0) return AtField(Error(ErrorReason::kInputEmpty, "there are no inputs"), "inputs");
   if (inputs > most)

@@ -40,6 +40,9 @@ absl::StatusOr<GenerateOptions> ToOptions(const v1::GenerateRequest& request, co
 // `longest`; else 256 or what is left.
 absl::StatusOr<int32_t> MaxNewTokens(int64_t asked, int64_t prompt, int64_t longest);
 
+// The same of pixels, after a prompt of an image: unasked, all that are left.
+absl::StatusOr<int32_t> MaxNewPixels(int64_t asked, const JobInput& prompt, int64_t longest);
+
 // How many inputs a request has, between 1 and `most`.
 absl::Status CheckCount(int64_t inputs, int64_t most);
 

@@ -29,7 +29,8 @@ class Sample {
       : ends_(EndTokens(input.input.model->info(), options.stopping)),
         most_tokens_(MostTokens(input.input, options.stopping)),
         include_stop_(options.stopping.include_stop),
-        sampler_(options.sampling, ends_, input.input.ids, index),
+        sampler_(options.sampling, ends_, std::span(input.input.ids).subspan(input.input.start_put ? 1 : 0),
+                 index),
         stops_(options.stopping.stop_strings, include_stop_) {
     if (input.tokenizer) pieces_.emplace(*input.tokenizer, input.input.ids, /*skip_special_tokens=*/true);
   }

@@ -95,7 +95,7 @@ int64_t JobInput::length() const {
 }
 
 int64_t JobInput::given() const {
-  if (source.empty()) return rows();
+  if (source.empty()) return rows() - (start_put ? 1 : 0);
   return model->info().global_input.read ? std::ssize(ids) : rows() - 1;
 }
 
@@ -114,7 +114,9 @@ absl::Status Validate(const JobInput& input) {
   if (!input.numbers.empty()) return Invalid("the model reads no numbers");
   if (info.architecture != Architecture::kEncoderDecoder) {
     if (!input.source.empty()) return Invalid("the model reads no source beside its input");
-    return CheckIds(input.ids, "input", info.max_tokens, info.vocab_size);
+    // Of a whole image the last pixel is not read: what stands before the first has its place.
+    const int64_t front = input.drawn && info.max_tokens > 0 ? info.drawn.front() : 0;
+    return CheckIds(input.ids, "input", info.max_tokens + front, info.vocab_size);
   }
   RETURN_IF_ERROR(CheckIds(input.source, "source", info.max_source_tokens, info.vocab_size));
   return CheckIds(input.ids, "target", info.max_tokens, info.vocab_size);
@@ -126,6 +128,7 @@ JobTerms TermsOf(const JobInput& input, int64_t longest, int64_t sequences) {
   JobTerms terms{.urgency = input.urgency,
                  .rows = input.rows(),
                  .source = source,
+                 .works = sequences,
                  .bytes = sequences * input.model->StateBytes(longest, source, input.labelled()),
                  .whole = info.input.kind != InputRow::Kind::kToken ||
                           info.architecture != Architecture::kDecoder || info.decode != DecodeClass::kExact};

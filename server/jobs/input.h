@@ -22,6 +22,8 @@ struct JobInput {
   Urgency urgency;
   std::vector<int32_t> source;  // of an encoder-decoder, or a global input
   std::vector<int32_t> labels;  // of each row that an encoder reads (RowLabel); empty: none are given
+  bool drawn = false;      // the ids are an image's (ModelInfo::drawn), with what stands before its pixels
+  bool start_put = false;  // which the caller has not given
   // Which weights of attention are wanted: each is within the model and its rows. Then the first phase is one
   // pass, as weights are the same bits only where rows come together.
   std::optional<WeightsChoice> weights{};
@@ -32,9 +34,11 @@ struct JobInput {
   int64_t rows() const { return std::ssize(source) + length(); }
   // Rows whose label is not 0, or kNoLabels.
   int64_t labelled() const;
-  // Tokens that the caller gave: all but the start token of a target, and the global input, which may be the
-  // model's own.
+  // Tokens that the caller gave: all but the start token of a target, what was put before an image, and the
+  // global input, which may be the model's own.
   int64_t given() const;
+  // Of an image: how many of its pixels there are.
+  int64_t pixels() const { return std::ssize(ids) - model->info().drawn.front(); }
 };
 
 // INVALID_ARGUMENT, with the value and the limit, unless there are 1 .. max_tokens rows of the kind that the

@@ -15,6 +15,10 @@ absl::Status Validate(const GenerateInput& input, const StopOptions& options) {
   if (!input.tokenizer && !options.stop_strings.empty()) {
     return Invalid("stop strings need a text, and the model has no tokenizer");
   }
+  if (MostTokens(input.input, options) < 1 && input.input.drawn) {
+    return Error(ErrorReason::kInputTooLong, "the prompt has ", input.input.pixels(), " pixels, the image ",
+                 info.drawn.pixels());
+  }
   if (MostTokens(input.input, options) < 1) {
     return Error(ErrorReason::kInputTooLong, "the prompt has ", input.input.ids.size(),
                  " tokens and fills the model's length of ", info.max_tokens);
@@ -28,10 +32,16 @@ std::vector<int32_t> EndTokens(const ModelInfo& info, const StopOptions& options
   return ends;
 }
 
+int64_t Room(const JobInput& prompt) {
+  const ModelInfo& info = prompt.model->info();
+  const int64_t length = info.max_tokens == 0 ? std::numeric_limits<int64_t>::max() : info.max_tokens;
+  const int64_t room = length - std::ssize(prompt.ids);
+  // An image's last pixel need not be read.
+  return prompt.drawn ? std::min(info.drawn.pixels() - prompt.pixels(), room + 1) : room;
+}
+
 int64_t MostTokens(const JobInput& prompt, const StopOptions& options) {
-  const int64_t length = prompt.model->info().max_tokens;
-  const int64_t room = length == 0 ? std::numeric_limits<int64_t>::max() : length - std::ssize(prompt.ids);
-  return std::min<int64_t>(options.max_tokens, room);
+  return std::min<int64_t>(options.max_tokens, Room(prompt));
 }
 
 int64_t Longest(const JobInput& prompt, const StopOptions& options) {

@@ -30,6 +30,8 @@ absl::Status Validate(const GenerateInput& input, const StopOptions& options);
 
 // Tokens that end the text.
 std::vector<int32_t> EndTokens(const ModelInfo& info, const StopOptions& options);
+// How many tokens can follow: within the model's length, or to the end of the image that it draws.
+int64_t Room(const JobInput& prompt);
 // The most tokens that may be generated.
 int64_t MostTokens(const JobInput& prompt, const StopOptions& options);
 // The longest that a sequence becomes: the last token is not read.

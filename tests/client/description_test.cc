@@ -65,6 +65,22 @@ TEST(Describe, SaysWhichNumbersAreRead) {
                                      HasSubstr("longest        56 patches\n")));
 }
 
+TEST(Describe, SaysWhichImageIsDrawn) {
+  v1::ModelDescription artist;
+  EXPECT_THAT(PageOf(artist), Not(HasSubstr("draws")));
+  v1::GeneratedImage* image = artist.mutable_generated_image();
+  image->set_height(28);
+  image->set_width(32);
+  image->set_channels(1);
+  image->set_levels(16);
+  image->set_begins(true);
+  EXPECT_THAT(PageOf(artist), HasSubstr("draws          28 x 32 pixels of 16 levels\n"));
+  image->set_channels(3);
+  image->set_begins(false);
+  EXPECT_THAT(PageOf(artist), HasSubstr("draws          3 channels of 28 x 32 pixels of 16 levels, after the "
+                                        "first that a prompt has\n"));
+}
+
 TEST(Describe, TellsTheColumnsOfATable) {
   v1::ModelDescription people;
   people.add_inputs(v1::INPUT_KIND_ROW);

@@ -1,11 +1,16 @@
 // heed generate: flags to options, events to text.
+#include <algorithm>
+#include <fstream>
+#include <iterator>
 #include <map>
 #include <string>
 #include <vector>
 
+#include "engine/images/decode.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/client/commands.h"
+#include "tests/engine/base/temp_folder.h"
 
 namespace heed::cli {
 namespace {
@@ -267,6 +272,117 @@ TEST(Generate, AnInterruptEndsTheCallAndTheLine) {
   EXPECT_EQ(run.exit, kInterrupted);
   EXPECT_THAT(run.out, MatchesRegex("((again )+\n)?"));
   EXPECT_EQ(run.err, "");
+}
+
+// A server whose model draws 2 x 3 pixels of 5 levels.
+void DrawSmall(FakeServer& server, int channels, v1::GenerateRequest* sent) {
+  server.describe_model = [channels](auto&, const auto&, v1::ModelDescription& model) {
+    auto* image = model.mutable_generated_image();
+    image->set_height(2);
+    image->set_width(3);
+    image->set_channels(channels);
+    image->set_levels(5);
+    return grpc::Status::OK;
+  };
+  server.generate = [channels, sent](auto&, const v1::GenerateRequest& request,
+                                     grpc::ServerWriter<v1::GenerateEvent>& out) {
+    *sent = request;
+    for (int sample = 0; sample < std::max(1, request.sampling().samples()); ++sample) {
+      for (int i = request.inputs(0).tokens().ids_size(); i < 6 * channels; ++i) {
+        v1::GenerateEvent event = Piece("", 0, sample);
+        event.mutable_piece()->add_tokens(i % 5);
+        out.Write(event);
+      }
+      out.Write(Finished(6 * channels, 0, sample));
+    }
+    return grpc::Status::OK;
+  };
+}
+
+// Red, green and blue, pixel by pixel.
+std::vector<int> ReadPng(const std::string& file) {
+  std::ifstream in(file, std::ios::binary);
+  const auto image = DecodeImage(std::string(std::istreambuf_iterator<char>(in), {}));
+  EXPECT_TRUE(image.ok()) << file << ": " << image.status();
+  if (!image.ok()) return {};
+  EXPECT_EQ(image->width, 3);
+  EXPECT_EQ(image->height, 2);
+  return {image->values.begin(), image->values.end()};
+}
+
+std::vector<int> Grey(const std::vector<int>& levels) {
+  std::vector<int> pixels;
+  for (const int level : levels) pixels.insert(pixels.end(), 3, level);
+  return pixels;
+}
+
+TEST(Generate, WritesTheImageThatAModelDraws) {
+  const TempFolder folder;
+  FakeServer server;
+  v1::GenerateRequest sent;
+  DrawSmall(server, 1, &sent);
+  const Outcome run = RunAt(server, {"generate", "--png=" + (folder / "a.png")});
+  EXPECT_EQ(run.exit, kDone) << run.err;
+  EXPECT_EQ(run.out, "");
+  EXPECT_THAT(run.err, HasSubstr("a.png]"));
+  ASSERT_EQ(sent.inputs_size(), 1);
+  EXPECT_TRUE(sent.inputs(0).has_tokens()) << "it begins with its first pixel";
+  EXPECT_EQ(ReadPng(folder / "a.png"), Grey({0, 64, 128, 191, 255, 0}));
+}
+
+TEST(Generate, WritesWhatAPromptHasBegunAndSamplesInFilesOfTheirOwn) {
+  const TempFolder folder;
+  FakeServer server;
+  v1::GenerateRequest sent;
+  DrawSmall(server, 1, &sent);
+  const Outcome run = RunAt(
+      server, {"generate", "--png=" + (folder / "a.png"), "--as=tokens", "--samples=2", "4 4 4"});
+  EXPECT_EQ(run.exit, kDone) << run.err;
+  for (const char* file : {"a-1.png", "a-2.png"})
+    EXPECT_EQ(ReadPng(folder / file), Grey({255, 255, 255, 191, 255, 0}));
+}
+
+TEST(Generate, PutsTheChannelsOfAPixelBesideOneAnother) {
+  const TempFolder folder;
+  FakeServer server;
+  v1::GenerateRequest sent;
+  DrawSmall(server, 3, &sent);
+  EXPECT_EQ(RunAt(server, {"generate", "--png=" + (folder / "a.png")}).exit, kDone);
+  EXPECT_EQ(ReadPng(folder / "a.png"),
+            (std::vector<int>{0, 64, 128, 64, 128, 191, 128, 191, 255, 191, 255, 0, 255, 0, 64, 0, 64, 128}));
+}
+
+TEST(Generate, WritesNoImageThatNothingWasDrawnOf) {
+  const TempFolder folder;
+  FakeServer server;
+  v1::GenerateRequest sent;
+  DrawSmall(server, 1, &sent);
+  server.generate = [](auto&, auto&, auto&) { return grpc::Status(grpc::INTERNAL, "it has failed"); };
+  const Outcome run = RunAt(server, {"generate", "--png=" + (folder / "a.png"), "--as=tokens", "4"});
+  EXPECT_EQ(run.exit, kFailed);
+  EXPECT_THAT(run.err, HasSubstr("it has failed"));
+  EXPECT_FALSE(std::ifstream(folder / "a.png").is_open());
+}
+
+TEST(Generate, SaysWhyThereIsNoImage) {
+  const TempFolder folder;
+  v1::GenerateRequest sent;
+  FakeServer many, writer, small;
+  DrawSmall(many, 5, &sent);
+  const Outcome channels = RunAt(many, {"generate", "--png=" + (folder / "a.png")});
+  EXPECT_EQ(channels.exit, kFailed);
+  EXPECT_THAT(channels.err, HasSubstr("images of 5 channels, a PNG file has 1 to 4"));
+  writer.describe_model = [](auto&, const auto&, v1::ModelDescription& model) {
+    model.set_model("writer");
+    return grpc::Status::OK;
+  };
+  const Outcome none = RunAt(writer, {"generate", "--png=" + (folder / "a.png")});
+  EXPECT_EQ(none.exit, kFailed);
+  EXPECT_THAT(none.err, HasSubstr("'writer' draws no images"));
+  DrawSmall(small, 1, &sent);
+  const Outcome nowhere = RunAt(small, {"generate", "--png=" + (folder / "nowhere/a.png")});
+  EXPECT_EQ(nowhere.exit, kFailed);
+  EXPECT_THAT(nowhere.err, HasSubstr("nowhere/a.png: No such file"));
 }
 
 }  // namespace

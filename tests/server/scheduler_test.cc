@@ -314,6 +314,20 @@ TEST_F(SchedulerTest, OfWholeInputsAPassesWorkspaceIsOfAsManyAsThereAre) {
   EXPECT_EQ(ReasonOf(scheduler_->Submit(NewWhole(900))), ErrorReason::kStateTooLarge);
 }
 
+TEST_F(SchedulerTest, OfInputsThatMayBeCutAPassesWorkspaceIsOfAsManySequencesAsTheyHave) {
+  model_.workspace_work_bytes = 3000;
+  Start({.state_bytes = 10000});
+  auto one = Submit(150, 3), other = Submit(150, 3);
+  StepAll();
+  EXPECT_EQ(one->code(), StatusCode::kOk);
+  EXPECT_EQ(other->code(), StatusCode::kOk);
+  JobTerms samples = Terms(1, 1, {});
+  samples.works = 4;
+  EXPECT_EQ(ReasonOf(scheduler_->Submit(std::make_shared<FakeJob>(&model_, samples, 1))),
+            ErrorReason::kStateTooLarge)
+      << "where each decodes by itself";
+}
+
 TEST_F(SchedulerTest, BytesAreWaitedForAndNoSmallerJobPassesMeanwhile) {
   Start({.state_bytes = 8000});
   auto holder = Submit(400, 100);

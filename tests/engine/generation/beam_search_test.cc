@@ -147,6 +147,14 @@ TEST(BeamSearch, AnyEndTokenEndsAHypothesis) {
   EXPECT_TRUE(found[0].ended);
 }
 
+TEST(BeamSearch, WhatIsNoChoiceIsInNoText) {
+  const Logits model = RandomModel(78, 20);
+  for (const auto& found : Fast(model, {.width = 6, .results = 6, .choices = 3}, {7}, 5)) {
+    EXPECT_EQ(found.tokens.size(), 5u) << "no end token ends it";
+    EXPECT_THAT(found.tokens, testing::Each(testing::Lt(3)));
+  }
+}
+
 TEST(BeamSearch, ManyEndTokensLeaveRoomForWhatGoesOn) {
   BeamSearch search({.width = 2}, {0, 1, 2, 3}, 10);
   search.Read(0, std::vector<float>{9, 8, 7, 6, 5, 4, 3});

@@ -217,6 +217,18 @@ TEST(Sampler, EndTokensWaitForMinTokens) {
   EXPECT_EQ(sampler.Next(row)->token, 1);
 }
 
+TEST(Sampler, WhatIsNoChoiceIsNeverChosenWhateverIsAddedToIt) {
+  const std::vector<float> row = {0, 2, 1, 9, 8};
+  EXPECT_EQ(Sampler({.temperature = 0, .choices = 3}, {}, {}, 0).Next(row)->token, 1);
+  const SamplingOptions hot{.logit_bias = {{3, 100}}, .temperature = 100, .choices = 3};
+  const auto shares = *Sampler(hot, {}, {}, 0).Probabilities(row);
+  EXPECT_NEAR(shares[0] + shares[1] + shares[2], 1, 1e-12);
+  EXPECT_EQ(shares[3] + shares[4], 0);
+  EXPECT_NEAR(Sampler(hot, {}, {}, 0).Next(row)->logprob, -9, 2.5) << "of all tokens, as the model gave it";
+  EXPECT_EQ(Sampler(hot, {}, {}, 0).Next(std::vector<float>{-kInf, -kInf, -kInf, 1, 2}).status(),
+            absl::InternalError("the model gave logit -inf for every token below 3"));
+}
+
 TEST(Sampler, TellsLogprobsUnderTheModelsOwnDistribution) {
   const std::vector<float> row = {1, 3, 3, 2, -kInf};
   Sampler sampler({.logit_bias = {{0, 50}}, .temperature = 0, .top_logprobs = 4}, {}, {}, 0);

@@ -3,6 +3,8 @@
 
 #include <random>
 
+#include "engine/images/png_file.h"
+
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/engine/images/files.h"
@@ -24,6 +26,21 @@ TEST(DecodeImage, APngIsItsPixels) {
   EXPECT_EQ(image->height, 4);
   EXPECT_EQ(image->width, 6);
   EXPECT_EQ(image->values, PngValues());
+}
+
+TEST(EncodePng, IsReadAsItsPixels) {
+  const ByteImage image = *DecodeImage(Bytes(kPng));
+  EXPECT_EQ(DecodeImage(*EncodePng(image))->values, image.values);
+  const ByteImage grey = ToGrey(image);
+  EXPECT_EQ(ToGrey(*DecodeImage(*EncodePng(grey))).values, grey.values);
+  const ByteImage clear{.height = 1, .width = 2, .channels = 4, .values = {1, 2, 3, 0, 5, 6, 7, 255}};
+  EXPECT_THAT(DecodeImage(*EncodePng(clear))->values, ElementsAre(1, 2, 3, 5, 6, 7));
+}
+
+TEST(EncodePng, WhatNoFileHoldsIsRefused) {
+  EXPECT_THAT(EncodePng({.height = 1, .width = 1, .channels = 5, .values = {1, 2, 3, 4, 5}}).status().message(),
+              HasSubstr("5 channels, a PNG file has 1 to 4"));
+  EXPECT_THAT(EncodePng({.height = 0, .width = 1, .values = {}}).status().message(), HasSubstr("height 0"));
 }
 
 TEST(DecodeImage, TransparencyIsLeftOut) {
