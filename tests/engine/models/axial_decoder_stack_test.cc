@@ -1,8 +1,12 @@
 // The whole axial decoder with random weights. What it computes is the golden cases' affair.
 #include <map>
+#include <set>
 
+#include "engine/models/kept_rows.h"
 #include "engine/models/native.h"
+#include "engine/ops/microkernel.h"
 #include "gmock/gmock.h"
+#include "tests/engine/models/state.h"
 #include "tests/engine/models/whole_inputs.h"
 
 namespace heed {
@@ -170,6 +174,34 @@ TEST(AxialDecoderStack, APixelsAnswerFollowsFromThePixelsBeforeItAndFromAllOfThe
   }
 }
 
+// Of one layer alone each, in a model that has but this one.
+TEST(AxialDecoderStack, EmptyStacksLeaveRowsAsTheyAre) {
+  Json config = Drawing(3, 4);
+  config["norm"] = "post";
+  config["head"] = "none";
+  config["outer_layers"] = config["inner_layers"] = Json::array();
+  const std::map<std::string, Tensor> tensors = RandomTensorsOf(config);
+  const auto table = [&](const std::string& name) {
+    return ToFloats(tensors.at("embed." + name + ".weight"));
+  };
+  const std::vector<float> tokens = table("tokens"), rows = table("rows"), columns = table("columns");
+  const RandomModel model = MakeRandomModel(config);
+  Threads threads(1);
+  std::mt19937 random(3);
+  const std::vector<int32_t> pixels = Pixels(random, 12);
+  const Output answers = Alone(*model, {.ids = pixels, .numbers = {}}, threads);
+  for (int64_t place = 0; place < 12; ++place) {
+    const int64_t row = place / 4, column = place % 4;
+    for (int64_t c = 0; c < 32; ++c) {
+      float expected = rows[row * 32 + c] + columns[column * 32 + c];
+      if (column > 0) expected += tokens[pixels[place] * 32 + c];
+      if (row > 0)
+        expected += tokens[pixels[place - 3] * 32 + c] + rows[(row - 1) * 32 + c] + columns[column * 32 + c];
+      ASSERT_NEAR(answers[place * 32 + c], expected, 1e-5) << place << ", " << c;
+    }
+  }
+}
+
 class AxialDecoderStackIn : public testing::TestWithParam<Precision> {};
 
 TEST_P(AxialDecoderStackIn, SameBitsWhateverTheCompanyAndTheThreads) {
@@ -202,6 +234,202 @@ TEST_P(AxialDecoderStackIn, SameBitsWhereverThePassesOfAPictureEnd) {
 INSTANTIATE_TEST_SUITE_P(Every, AxialDecoderStackIn,
                          testing::Values(Precision::kF32, Precision::kBf16, Precision::kInt8),
                          [](const auto& info) { return std::string(Name(info.param)); });
+
+TEST(AxialDecoderStack, ADroppedWorkIsNotReadAndTheOthersAreUnchanged) {
+  ExpectDroppedWorksChangeNoOther(*MakeRandomModel(Drawing(11, 8)), 4);
+  ExpectDroppedWorksChangeNoOther(*MakeRandomModel(Drawing(4, 6, 3)), 6);
+}
+
+TEST(AxialDecoderStack, GivesALayerBetweenTwoTurns) {
+  const RandomModel model = MakeRandomModel(Drawing(4, 6, 3));
+  Threads threads(2);
+  std::mt19937 random(5);
+  const auto sequence = model->Start();
+  Output out;
+  std::vector<Work> batch;
+  batch.push_back(AskingAll(*model, {.ids = Pixels(random, 30), .numbers = {}}, sequence.get(), &out));
+  const auto pass = model->Begin(&batch);
+  for (int i = 0; i < 2 + 2 + 1; ++i) EXPECT_TRUE(pass->Advance(threads)) << i;
+  EXPECT_TRUE(out.empty());
+  EXPECT_FALSE(pass->Advance(threads));
+  EXPECT_EQ(out.size(), 30u * 50);
+}
+
+TEST(AxialDecoderStack, ClonesAndRestoredSequencesGoOnFromAnyPixelWithTheSameBits) {
+  for (const Json& config : {Drawing(6, 5), Drawing(3, 4, 2)}) {
+    const RandomModel model = MakeRandomModel(config);
+    const int64_t all = model->info().max_tokens;
+    Threads threads(1);
+    std::mt19937 random(7);
+    const std::vector<int32_t> pixels = Pixels(random, all), others = Pixels(random, all);
+    const std::span<const int32_t> rest(pixels);
+    for (int64_t at = 1; at < all; ++at) {
+      const auto first = model->Start();
+      Output unread, expected, of_clone, of_restored, of_other;
+      Extend(*model, first.get(), rest.first(at), threads, &unread);
+      const auto clone = first->Clone(), other = first->Clone();
+      const std::string bytes = StateOf(*first);
+      Extend(*model, other.get(), std::span(others).subspan(at), threads, &of_other);
+      Extend(*model, first.get(), rest.subspan(at), threads, &expected);
+      for (int64_t i = at; i < all; ++i) Extend(*model, clone.get(), rest.subspan(i, 1), threads, &of_clone);
+      const auto restored = model->Start();
+      StateArchive archive = StateArchive::Restoring(bytes);
+      restored->Archive(archive);
+      ASSERT_TRUE(archive.Finish().ok()) << archive.Finish();
+      Extend(*model, restored.get(), rest.subspan(at), threads, &of_restored);
+      EXPECT_EQ(of_clone, expected) << at;
+      EXPECT_EQ(of_restored, expected) << at;
+    }
+  }
+}
+
+TEST(AxialDecoderStack, BytesThatAreNoStateAreAnErrorNotACrash) {
+  for (const Json& config : {Drawing(6, 5), Drawing(3, 4, 2)}) {
+    const RandomModel model = MakeRandomModel(config);
+    Threads threads(1);
+    std::mt19937 random(7);
+    const auto sequence = model->Start();
+    Output out;
+    Extend(*model, sequence.get(), Pixels(random, 17), threads, &out);
+    std::string bytes = StateOf(*sequence);
+    ExpectDamageIsNoCrash(*model, bytes);
+    // Its ids come behind the origin, three counters of tokens, pooled rows and ids.
+    const size_t ids = OriginBytes(*model) + 3 * sizeof(int64_t);
+    bytes[ids + 3] = '\x7f';
+    EXPECT_THAT(std::string(Restored(*model, bytes).message()), HasSubstr("not below 50"));
+  }
+}
+
+TEST(AxialDecoderStack, HoldsWhatItsClosedFormSaysFromTheFirstPixelToTheLast) {
+  for (const Json& config : {Drawing(20, 7), Drawing(6, 5, 3), Drawing(1, 9), Drawing(9, 1, 2)}) {
+    // What a pass's own rows attend with is beside the state, and nothing here.
+    Json columns = config;
+    columns["outer_layers"] = Json::array({Layer("column")});
+    columns["exterior_layers"] = Json::array();
+    const RandomModel model = MakeRandomModel(columns);
+    Threads threads(1);
+    std::mt19937 random(7);
+    const auto sequence = model->Start();
+    Output out;
+    for (const int32_t pixel : Pixels(random, model->info().max_tokens)) {
+      Extend(*model, sequence.get(), {&pixel, 1}, threads, &out);
+      ASSERT_LE(MeasuredBytes(*sequence), model->StateBytes(sequence->tokens())) << sequence->tokens();
+      ASSERT_GE(2 * MeasuredBytes(*sequence), model->StateBytes(sequence->tokens())) << sequence->tokens();
+    }
+  }
+}
+
+TEST(AxialDecoderStack, WhatAPictureHoldsWhileItIsReadIsDeclared) {
+  const RandomModel model = MakeRandomModel(Drawing(12, 10, 3));
+  Threads threads(1);
+  std::mt19937 random(7);
+  const auto sequence = model->Start();
+  Output out;
+  const std::vector<int32_t> pixels = Pixels(random, 360);
+  const int64_t before = LastingMemory::Bytes(), declared = model->StateBytes(360);
+  LastingMemory::MeasureAnew();
+  Extend(*model, sequence.get(), pixels, threads, &out);
+  EXPECT_LE(LastingMemory::Most() - before, declared);
+  EXPECT_GE(2 * (LastingMemory::Most() - before), declared);
+}
+
+// What the pass held and what was declared for it.
+struct Held {
+  int64_t bytes, declared;
+};
+
+Held HeldBy(const Model& model, int64_t before, int64_t rows, int threads_count) {
+  Threads threads(threads_count);
+  std::mt19937 random(5);
+  std::vector<std::unique_ptr<Sequence>> sequences;
+  std::vector<Work> batch;
+  std::vector<Output> outputs(2);
+  const std::vector<int32_t> pixels = Pixels(random, before + rows);
+  const WholeInput rest{.ids = {pixels.begin() + before, pixels.end()}, .numbers = {}};
+  for (Output& out : outputs) {
+    sequences.push_back(model.Start());
+    // Pixel by pixel: what passes before have needed is no more.
+    for (int64_t i = 0; i < before; ++i)
+      Extend(model, sequences.back().get(), std::span(pixels).subspan(i, 1), threads, &out);
+    batch.push_back(AskingAll(model, rest, sequences.back().get(), &out));
+  }
+  // A pass that has ended gives its workspace back.
+  for (const auto pass = model.Begin(&batch); pass->Advance(threads);) {
+  }
+  return {
+      static_cast<const Transformer&>(model).workspaces().kept_bytes(),
+      model.WorkspaceBytes({.rows = 2 * rows, .answers = 2 * rows, .threads = threads_count, .works = 2})};
+}
+
+TEST(AxialDecoderStack, APassHoldsNoMoreThanIsDeclared) {
+  for (const Precision precision : {Precision::kF32, Precision::kBf16, Precision::kInt8}) {
+    for (const Json& config : {Drawing(9, 20), Drawing(8, 9, 3)}) {
+      for (const int64_t rows : {1, 2, 21, 100, 180}) {
+        const RandomModel model = MakeRandomModel(config, precision);
+        const Held held = HeldBy(*model, 0, rows, 3);
+        EXPECT_LE(held.bytes, held.declared) << rows;
+      }
+    }
+  }
+}
+
+TEST(AxialDecoderStack, AStepThatEndsARowHoldsWhatIsDeclared) {
+  const RandomModel model = MakeRandomModel(Drawing(9, 200));
+  Threads threads(1);
+  const Held held = HeldBy(*model, 200, 1, 1);
+  EXPECT_LE(held.bytes, held.declared);
+  EXPECT_GE(held.bytes, 0.9 * held.declared);
+}
+
+TEST(AxialDecoderStack, APixelCostsItsInnerLayersAndARowsLastTheOuterOnesToo) {
+  const RandomModel whole = MakeRandomModel(Drawing(8, 40)),
+                    inner = MakeRandomModel(With(Drawing(8, 40), "/outer_layers", Json::array()));
+  const auto calls = [](const Model& model) {
+    Threads threads(1);
+    std::mt19937 random(5);
+    const std::vector<int32_t> pixels = Pixels(random, 121);
+    const auto sequence = model.Start();
+    std::vector<int64_t> made;
+    Output out;
+    for (const int32_t pixel : pixels) {
+      const int64_t before = MicroKernel::Calls();
+      Extend(model, sequence.get(), {&pixel, 1}, threads, &out);
+      made.push_back(MicroKernel::Calls() - before);
+    }
+    return made;
+  };
+  const std::vector<int64_t> of_whole = calls(*whole), of_inner = calls(*inner);
+  for (size_t place = 0; place < of_whole.size(); ++place) {
+    const bool ends = place > 0 && place % 40 == 0;
+    EXPECT_EQ(of_whole[place] > of_inner[place], ends) << place;
+    EXPECT_GE(of_whole[place], of_inner[place]) << place;
+  }
+  // Of n = height x width pixels every one meets its row and its column, not the image.
+  const double small = MakeRandomModel(Drawing(64, 64))->Cost(64 * 64),
+               large = MakeRandomModel(Drawing(128, 128))->Cost(128 * 128);
+  EXPECT_LT(large, 4 * 1.3 * small);
+}
+
+TEST(KeptRows, AreTheNewestOfThoseThatCame) {
+  KeptRows rows(3, 4);
+  EXPECT_EQ(rows.rows(), nullptr);
+  const std::vector<int32_t> numbers = {1, 2, 3, 4, 5, 6, 7, 8, 9};
+  const auto held = [](const KeptRows& of) {
+    const auto* first = static_cast<const int32_t*>(of.rows());
+    return std::vector<int32_t>(first, first + of.count());
+  };
+  rows.Take(&numbers[0], 4, 2);
+  EXPECT_EQ(held(rows), (std::vector<int32_t>{1, 2}));
+  rows.Take(&numbers[2], 8, 2);
+  EXPECT_EQ(held(rows), (std::vector<int32_t>{2, 3, 5}));
+  KeptRows copy = rows;
+  EXPECT_EQ(copy.rows(), rows.rows()) << "nothing is copied before it must be";
+  copy.Take(&numbers[5], 4, 1);
+  EXPECT_EQ(held(copy), (std::vector<int32_t>{3, 5, 6}));
+  EXPECT_EQ(held(rows), (std::vector<int32_t>{2, 3, 5}));
+  rows.Take(&numbers[4], 4, 5);
+  EXPECT_EQ(held(rows), (std::vector<int32_t>{7, 8, 9}));
+}
 
 }  // namespace
 }  // namespace heed
