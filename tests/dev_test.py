@@ -101,6 +101,8 @@ class Paths(unittest.TestCase):
                          ["classify", "--file=TREE/README.md", "--file", "TREE/README.md", "README.md"])
         self.assertEqual(self.seen("serve", "--models", "models", "--config=README.md", "--check"),
                          ["serve", "--models", "TREE/models", "--config=TREE/README.md", "--check"])
+        self.assertEqual(self.seen("heed", "classify", "--image=README.md", "--csv", "README.md", "--csv=-"),
+                         ["classify", "--image=TREE/README.md", "--csv", "TREE/README.md", "--csv=-"])
 
     def test_what_is_inspected_is_a_path(self):
         self.assertEqual(self.seen("heed", "inspect", "models/polarity", "--precision=f32"),

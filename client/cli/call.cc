@@ -23,6 +23,13 @@ class Silent : public google::protobuf::io::ErrorCollector {
   void AddError(int, int, const std::string&) override {}
 };
 
+bool ParseFields(absl::string_view text, google::protobuf::Message* message) {
+  Silent silent;
+  google::protobuf::TextFormat::Parser parser;
+  parser.RecordErrorsTo(&silent);
+  return parser.ParseFromString(std::string(text.data(), text.size()), message);
+}
+
 }  // namespace
 
 ServerFlags::ServerFlags(Arguments& arguments, absl::Duration default_timeout)
@@ -46,6 +53,10 @@ TextFlags::TextFlags(Arguments& arguments) {
   arguments.Flag("global_tokens", &global_tokens,
                  "of each text the tokens that see all and are seen by all, counted from 0: 0,5,17; nothing "
                  "after the = for none; unset: as the model says");
+  arguments.Flag("global_input", &global_input,
+                 "of each text the second input of a model that has two: 'ids: [5, 9]' and, of each token of "
+                 "the text, which of these it belongs to, counted from 0, -1 for none: 'membership: [0, 0, 1, "
+                 "-1]'; what is left out is as the model says");
   arguments.Choice("as", &form,
                    "what a text is: text, tokens (ids: 17 4 9) or pair (two texts, a tab between)",
                    {{"text", InputForm::kText}, {"tokens", InputForm::kTokens}, {"pair", InputForm::kPair}});
@@ -64,6 +75,7 @@ absl::Status TextFlags::ToInput(const Text& text, v1::Input* input) const {
     input->mutable_global_tokens()->mutable_positions()->Assign(global_tokens->positions.begin(),
                                                                 global_tokens->positions.end());
   }
+  if (global_input) *input->mutable_global_input() = global_input->input;
   return cli::ToInput(text, form, input);
 }
 
@@ -80,12 +92,16 @@ bool AbslParseFlag(absl::string_view text, TokenPositions* tokens, std::string* 
 
 std::string AbslUnparseFlag(const TokenPositions& tokens) { return absl::StrJoin(tokens.positions, ","); }
 
+bool AbslParseFlag(absl::string_view text, GlobalInputText* global, std::string* error) {
+  *error = "fields of GlobalInput as protobuf's text, such as ids: [5, 9] membership: [0, 0, 1, -1]";
+  return ParseFields(text, &global->input);
+}
+
+std::string AbslUnparseFlag(const GlobalInputText& global) { return global.input.ShortDebugString(); }
+
 bool AbslParseFlag(absl::string_view text, AttentionChoice* choice, std::string* error) {
-  Silent silent;
-  google::protobuf::TextFormat::Parser parser;
-  parser.RecordErrorsTo(&silent);
   *error = "fields of AttentionOptions as protobuf's text, such as layers: [0, 1] rows: 0";
-  return parser.ParseFromString(std::string(text.data(), text.size()), &choice->options);
+  return ParseFields(text, &choice->options);
 }
 
 std::string AbslUnparseFlag(const AttentionChoice& choice) { return choice.options.ShortDebugString(); }

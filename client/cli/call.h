@@ -37,8 +37,15 @@ struct TokenPositions {
 bool AbslParseFlag(absl::string_view text, TokenPositions* tokens, std::string* error);
 std::string AbslUnparseFlag(const TokenPositions& tokens);
 
+// A second input, as protobuf's text: "ids: [5, 9] membership: [0, 0, 1, -1]"; "" for the model's own.
+struct GlobalInputText {
+  v1::GlobalInput input;
+};
+bool AbslParseFlag(absl::string_view text, GlobalInputText* global, std::string* error);
+std::string AbslUnparseFlag(const GlobalInputText& global);
+
 // Which model, and which texts. Flags --model, --version, --priority, --truncate, --special_tokens, --file,
-// --as, --global_tokens.
+// --as, --global_tokens, --global_input.
 struct TextFlags {
   explicit TextFlags(Arguments& arguments);
   void Set(v1::Target* target, v1::TextOptions* text) const;
@@ -51,6 +58,7 @@ struct TextFlags {
   bool special_tokens = true;
   InputForm form = InputForm::kText;
   std::optional<TokenPositions> global_tokens;
+  std::optional<GlobalInputText> global_input;
   std::vector<std::string> files;
 };
 

@@ -94,6 +94,18 @@ std::string GlobalTokens(int64_t most) {
   return most == 0 ? "" : Cat("at most ", Grouped(most), " of an input's own");
 }
 
+// "at most 64 tokens, else one for every 4 of the first input's".
+std::string SecondInput(const v1::ModelDescription& model) {
+  if (!model.has_global_input()) return "";
+  const v1::GlobalInputDescription& global = model.global_input();
+  const std::string most = model.max_source_tokens() > 0
+                               ? Cat("at most ", Grouped(model.max_source_tokens()), " tokens")
+                               : "tokens";
+  if (global.required()) return most + ", which an input must give";
+  return Cat(most, ", where an input gives none one for every ", Grouped(global.tokens_per_global()),
+             " of its own");
+}
+
 // "4 heads in layers 0 2": those whose weights may be asked for.
 template <typename Heads>
 std::string Weighing(const v1::ModelDescription& model, Heads heads) {
@@ -127,10 +139,15 @@ std::string Columns(const v1::TableInput& table) {
 }
 
 // What max_tokens counts.
-std::string_view Units(const v1::ModelDescription& model) {
-  if (model.has_table_input()) return "rows";
-  if (model.has_image_input()) return "patches";
-  return model.vector_size() > 0 ? "vectors" : "tokens";
+struct Noun {
+  std::string_view one, many;
+};
+
+Noun NounOf(const v1::ModelDescription& model) {
+  if (model.has_table_input()) return {"row", "rows"};
+  if (model.has_image_input()) return {"patch", "patches"};
+  if (model.vector_size() > 0) return {"vector", "vectors"};
+  return {"token", "tokens"};
 }
 
 std::string Length(int64_t most, std::string_view units) {
@@ -179,17 +196,20 @@ void Weights(std::string& page, const v1::ModelDescription& model) {
   }
 }
 
-std::string Growth(int64_t bytes) {
-  return bytes == 0 ? "constant, however long the text" : Cat(Grouped(bytes), " bytes a token more");
+std::string Growth(int64_t bytes, const Noun& unit) {
+  return bytes == 0 ? "constant, however long the input"
+                    : Cat(Grouped(bytes), " bytes a ", unit.one, " more");
 }
 
 // What a token more costs is what tells a growing memory from a constant one.
 void Costs(std::string& page, const v1::ModelDescription& model) {
   if (model.costs().empty()) return;
-  Line(page, "sequence state", Growth(model.state_bytes_per_token()));
+  const Noun unit = NounOf(model);
+  Line(page, "sequence state", Growth(model.state_bytes_per_token(), unit));
   if (model.state_limit_bytes() > 0) Line(page, "state at most", Size(model.state_limit_bytes()));
   const bool globals = model.max_global_tokens() > 0;
-  absl::StrAppendFormat(&page, "\n%10s %16s %16s %14s", "tokens", "state", "bytes a token", "multiply-adds");
+  absl::StrAppendFormat(&page, "\n%10s %16s %16s %14s", unit.many, "state", Cat("bytes a ", unit.one),
+                        "multiply-adds");
   if (globals) absl::StrAppendFormat(&page, " %16s %14s", "with all global", "multiply-adds");
   page += "\n";
   for (const auto& cost : model.costs()) {
@@ -262,13 +282,14 @@ void Abilities(std::string& page, const v1::ModelDescription& model) {
   Line(page, "columns", Columns(model.table_input()));
   if (model.table_input().rows_meet()) Line(page, "rows", "of a table depend on each other");
   Line(page, "global tokens", GlobalTokens(model.max_global_tokens()));
+  Line(page, "global input", SecondInput(model));
   Line(page, "details", Details(model));
   Line(page, "calls", Calls(model));
   Line(page, "draws", Draws(model));
   Line(page, "decoding", Word(model.decode_class()));
   Line(page, "vocabulary", model.vocab_size() == 0 ? "" : Grouped(model.vocab_size()));
   Line(page, "special tokens", Specials(model.special_tokens()));
-  Line(page, "longest", Length(model.max_tokens(), Units(model)));
+  Line(page, "longest", Length(model.max_tokens(), NounOf(model).many));
   if (model.architecture() == v1::ARCHITECTURE_ENCODER_DECODER)
     Line(page, "source", Length(model.max_source_tokens(), "tokens"));
   Line(page, "sampling", Sampling(model));

@@ -62,6 +62,29 @@ TEST(Classify, GlobalTokensAreOfEachText) {
                         "with commas between"));
 }
 
+TEST(Classify, AGlobalInputIsOfEachText) {
+  FakeServer server;
+  v1::ClassifyRequest sent;
+  server.classify = [&](auto& context, const v1::ClassifyRequest& request, auto& response) {
+    sent = request;
+    return CallGood(context, request, response);
+  };
+  ASSERT_EQ(RunAt(server, {"classify", "--global_input=ids: [5, 9] membership: [0, 1, -1]", "one", "two"}).exit,
+            kDone);
+  ASSERT_EQ(sent.inputs_size(), 2);
+  for (const v1::Input& input : sent.inputs()) {
+    EXPECT_EQ(input.global_input().ShortDebugString(),
+              "ids: 5 ids: 9 membership: 0 membership: 1 membership: -1");
+  }
+  ASSERT_EQ(RunAt(server, {"classify", "--global_input=", "one"}).exit, kDone);
+  EXPECT_TRUE(sent.inputs(0).has_global_input()) << "the model's own";
+  ASSERT_EQ(RunAt(server, {"classify", "one"}).exit, kDone);
+  EXPECT_FALSE(sent.inputs(0).has_global_input());
+  const Outcome wrong = RunAt(server, {"classify", "--global_input=5 9", "one"});
+  EXPECT_EQ(wrong.exit, kUsage);
+  EXPECT_THAT(wrong.err, HasSubstr("--global_input=5 9: must be fields of GlobalInput as protobuf's text"));
+}
+
 TEST(Classify, AsksForWeightsOfAttentionAndShowsThemAsJson) {
   FakeServer server;
   v1::ClassifyRequest sent;

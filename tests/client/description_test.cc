@@ -197,6 +197,34 @@ TEST(Describe, SaysHowManyGlobalTokensAnInputMayNameAndWhatTheyCost) {
                               "        5e+09\n")));
 }
 
+TEST(Describe, SaysWhatASecondInputIs) {
+  v1::ModelDescription model;
+  EXPECT_THAT(PageOf(model), Not(HasSubstr("global input")));
+  model.mutable_global_input()->set_tokens_per_global(16);
+  EXPECT_THAT(PageOf(model),
+              HasSubstr("global input   tokens, where an input gives none one for every 16 of its own\n"));
+  model.set_max_source_tokens(4096);
+  model.mutable_global_input()->set_required(true);
+  EXPECT_THAT(PageOf(model), HasSubstr("global input   at most 4,096 tokens, which an input must give\n"));
+}
+
+TEST(Describe, CountsWhatTheModelReads) {
+  v1::ModelDescription model;
+  model.add_costs()->set_tokens(49);
+  model.set_state_bytes_per_token(12);
+  v1::ModelDescription picture = model, points = model, people = model;
+  picture.mutable_image_input();
+  points.set_vector_size(2);
+  people.mutable_table_input();
+  const std::pair<v1::ModelDescription, std::string> cases[] = {
+      {model, "token"}, {picture, "patch"}, {points, "vector"}, {people, "row"}};
+  for (const auto& [described, unit] : cases) {
+    EXPECT_THAT(PageOf(described), AllOf(HasSubstr(Cat("bytes a ", unit, "  multiply-adds\n")),
+                                         HasSubstr(Cat("sequence state 12 bytes a ", unit, " more\n"))));
+  }
+  EXPECT_THAT(PageOf(picture), HasSubstr("\n   patches            state    bytes a patch  multiply-adds\n"));
+}
+
 TEST(Describe, SaysWhichWeightsOfAttentionMayBeAskedFor) {
   FakeServer server;
   server.describe_model = [](auto&, auto&, v1::ModelDescription& model) {
