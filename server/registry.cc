@@ -42,8 +42,8 @@ absl::Status CheckVocabulary(const LoadedModel& loaded) {
 absl::StatusOr<std::unique_ptr<const ImagePreprocessing>> LoadPreprocessing(const std::string& folder,
                                                                             const ImageInput& image) {
   ASSIGN_OR_RETURN(auto preprocessing, ImagePreprocessing::Load(folder, image.channels));
-  if (preprocessing == nullptr || !preprocessing->resizes()) return preprocessing;
-  const int64_t height = preprocessing->height(), width = preprocessing->width();
+  const auto [height, width] = preprocessing == nullptr ? PixelSize{} : preprocessing->size();
+  if (height == 0) return preprocessing;
   if (image.fixed && (height != image.height || width != image.width))
     return Invalid("preprocessor_config.json: size ", height, " by ", width, "; the model reads images of ",
                    image.height, " by ", image.width);

@@ -72,6 +72,17 @@ std::string Vectors(const v1::ModelDescription& model) {
   return model.vector_size() == 0 ? "" : Cat("of ", Grouped(model.vector_size()), " numbers");
 }
 
+// ", whose shorter side is made 256 long, cut to 224 x 224": what becomes of files.
+std::string Resizing(const v1::ImageInput& image) {
+  std::string text;
+  if (image.resized_height() > 0) text = Cat(", made ", image.resized_height(), " x ", image.resized_width());
+  if (image.resized_shortest_edge() > 0)
+    text = Cat(", whose shorter side is made ", image.resized_shortest_edge(), " long");
+  if (image.cropped_height() > 0)
+    text += Cat(", cut to ", image.cropped_height(), " x ", image.cropped_width());
+  return text;
+}
+
 // "of 3 channels, 224 x 224, or any in patches of 16 x 16"
 std::string Images(const v1::ModelDescription& model) {
   if (!model.has_image_input()) return "";
@@ -80,7 +91,7 @@ std::string Images(const v1::ModelDescription& model) {
                                image.height(), " x ", image.width());
   const std::string sizes =
       image.fixed() ? "" : Cat(", or any in patches of ", image.patch_size(), " x ", image.patch_size());
-  return Cat(made, sizes, image.files() ? "; PNG and JPEG files" : "");
+  return Cat(made, sizes, image.files() ? "; PNG and JPEG files" + Resizing(image) : "");
 }
 
 // "Classify" of "heed.v1.Inference.Classify".

@@ -22,9 +22,9 @@ class Drawings {
 
   // Takes the tokens of a piece; other events have none.
   void Add(const v1::GenerateEvent& event);
-  // Writes each of which a pixel at least has come: the only one to FILE, else the i-th to FILE with -i before
-  // its ending, counted from 1, sample by sample of input by input. Levels are spread over 0 to 255; what is
-  // not drawn yet is black. Gives the names.
+  // Writes each of which a pixel at least has come: the only one to FILE, else the i-th to FILE with -i
+  // before its ending, counted from 1, sample by sample of input by input. Levels are spread over 0 to 255;
+  // what is not drawn yet is black. Gives the names.
   absl::StatusOr<std::vector<std::string>> Write(const std::string& file) const;
 
  private:

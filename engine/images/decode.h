@@ -14,6 +14,9 @@ namespace heed {
 inline constexpr int64_t kMostImageSide = 1 << 15;    // in pixels
 inline constexpr int64_t kMostImagePixels = 1 << 24;  // of both sides together
 
+// INVALID_ARGUMENT, with the value and the limit, for other than 1 to so many.
+absl::Status CheckImageSize(int64_t height, int64_t width);
+
 // 8 bits a channel, pixel after pixel, line after line.
 struct ByteImage {
   int64_t height = 0, width = 0, channels = 3;

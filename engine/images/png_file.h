@@ -10,7 +10,6 @@
 
 namespace heed {
 
-absl::Status CheckImageSize(int64_t height, int64_t width);
 absl::StatusOr<ByteImage> DecodePng(std::string_view file);
 // Of 1 channel grey, of 2 grey and alpha, of 3 RGB, of 4 RGBA. INVALID_ARGUMENT for any other number of
 // channels, and for a size that DecodeImage() would not read.

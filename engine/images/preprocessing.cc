@@ -1,6 +1,6 @@
 #include "engine/images/preprocessing.h"
 
-#include <tuple>
+#include <algorithm>
 #include <utility>
 
 #include "engine/base/file.h"
@@ -15,8 +15,21 @@ constexpr int64_t kMostSide = 2048;
 constexpr double kMost = 1e6;
 
 // Of classes in Python that read the file, and of what is done to every image in any case.
-constexpr const char* kWithoutEffect[] = {"image_processor_type", "feature_extractor_type", "processor_class",
-                                          "_valid_processor_keys", "do_convert_rgb"};
+constexpr const char* kWithoutEffect[] = {"processor_class", "_valid_processor_keys", "do_convert_rgb"};
+
+// By the class in Python that reads the file some keys mean other things.
+enum class Dialect { kPlain, kClip, kConvNext };
+
+Dialect DialectOf(JsonFields& fields) {
+  Dialect dialect = Dialect::kPlain;
+  for (const char* key : {"feature_extractor_type", "image_processor_type"}) {
+    const Json& type = fields.Raw(key);
+    const std::string name = type.is_string() ? type.get<std::string>() : "";
+    if (name.starts_with("CLIP")) dialect = Dialect::kClip;
+    if (name.starts_with("ConvNext")) dialect = Dialect::kConvNext;
+  }
+  return dialect;
+}
 
 // A number of each channel, or one for all of them.
 std::vector<float> ReadChannels(JsonFields& fields, const std::string& key, int64_t channels, double least) {
@@ -36,17 +49,52 @@ std::vector<float> ReadChannels(JsonFields& fields, const std::string& key, int6
   return numbers;
 }
 
-// To which height and width.
-std::pair<int64_t, int64_t> ReadSize(JsonFields& fields) {
-  if (!fields.Raw("size").is_object()) {
-    const int64_t side = fields.RequiredInt("size", 1, kMostSide);
+// A height and a width, or a number for both.
+PixelSize ReadSides(JsonFields& fields, const std::string& key) {
+  if (!fields.Raw(key).is_object()) {
+    const int64_t side = fields.RequiredInt(key, 1, kMostSide);
     return {side, side};
   }
-  JsonFields size(fields.Raw("size"), fields.Name("size"));
-  const std::pair<int64_t, int64_t> sides = {size.RequiredInt("height", 1, kMostSide),
-                                             size.RequiredInt("width", 1, kMostSide)};
-  fields.Fail(size.Finish());
-  return sides;
+  JsonFields sides(fields.Raw(key), fields.Name(key));
+  const PixelSize size{.height = sides.RequiredInt("height", 1, kMostSide),
+                       .width = sides.RequiredInt("width", 1, kMostSide)};
+  fields.Fail(sides.Finish());
+  return size;
+}
+
+// 0: the size has none.
+int64_t ReadShortestEdge(JsonFields& fields, Dialect dialect) {
+  const Json& size = fields.Raw("size");
+  if (!size.is_object())
+    return dialect == Dialect::kPlain ? 0 : fields.RequiredInt("size", 1, kMostSide);
+  if (!size.contains("shortest_edge")) return 0;
+  JsonFields edges(size, fields.Name("size"));
+  const int64_t shortest = edges.RequiredInt("shortest_edge", 1, kMostSide);
+  fields.Fail(edges.Finish());
+  return shortest;
+}
+
+ImageResizing ReadConvNextSize(JsonFields& fields, int64_t shortest_edge) {
+  constexpr int64_t kWhole = 384;  // an image of this size is not cropped
+  const double part = fields.Number("crop_pct", 224.0 / 256, 0.05, 1);
+  if (shortest_edge == 0) fields.Fail("size: a ConvNext's is {\"shortest_edge\"} or a number");
+  const PixelSize square{shortest_edge, shortest_edge};
+  if (shortest_edge >= kWhole) return {.to = square, .crop = {}};
+  return {.to = {},
+          .shortest_edge = static_cast<int64_t>(static_cast<double>(shortest_edge) / part),
+          .crop = square};
+}
+
+ImageResizing ReadResizing(JsonFields& fields, Dialect dialect) {
+  ImageResizing resizing;
+  if (fields.Bool("do_resize", true)) {
+    const int64_t shortest = resizing.shortest_edge = ReadShortestEdge(fields, dialect);
+    if (dialect == Dialect::kConvNext) return ReadConvNextSize(fields, shortest);
+    if (shortest == 0) resizing.to = ReadSides(fields, "size");
+  }
+  if (dialect != Dialect::kConvNext && fields.Bool("do_center_crop", dialect == Dialect::kClip))
+    resizing.crop = ReadSides(fields, "crop_size");
+  return resizing;
 }
 
 }  // namespace
@@ -58,8 +106,9 @@ absl::StatusOr<ImagePreprocessing> ImagePreprocessing::Parse(const Json& json, i
   if (channels != 1 && channels != 3)
     fields.Fail(
         Cat("the model reads images of ", channels, " channels; files are read for those of 1 and 3"));
-  if (fields.Bool("do_resize", true)) std::tie(made.height_, made.width_) = ReadSize(fields);
-  const int64_t resample = fields.Int("resample", 2, 2, 3);
+  const Dialect dialect = DialectOf(fields);
+  made.resizing_ = ReadResizing(fields, dialect);
+  const int64_t resample = fields.Int("resample", dialect == Dialect::kPlain ? 2 : 3, 2, 3);
   made.resample_ = resample == 2 ? Resample::kBilinear : Resample::kBicubic;
   const double factor = fields.Number("rescale_factor", 1.0 / 255, 1 / kMost, kMost);
   if (fields.Bool("do_rescale", true)) made.factor_ = factor;
@@ -69,7 +118,8 @@ absl::StatusOr<ImagePreprocessing> ImagePreprocessing::Parse(const Json& json, i
     made.mean_ = ReadChannels(fields, "image_mean", channels, -kMost);
     made.deviation_ = ReadChannels(fields, "image_std", channels, 1 / kMost);
   }
-  for (const char* key : {"size", "image_mean", "image_std"}) fields.Ignore(key);
+  for (const char* key : {"size", "crop_size", "image_mean", "image_std"}) fields.Ignore(key);
+  if (dialect == Dialect::kConvNext) fields.Ignore("crop_pct");
   for (const char* key : kWithoutEffect) fields.Ignore(key);
   RETURN_IF_ERROR(fields.Finish());
   return made;
@@ -88,7 +138,23 @@ absl::StatusOr<std::unique_ptr<const ImagePreprocessing>> ImagePreprocessing::Lo
 absl::StatusOr<ByteImage> ImagePreprocessing::Decode(std::string_view file) const {
   ASSIGN_OR_RETURN(ByteImage image, DecodeImage(file));
   if (channels_ == 1) image = ToGrey(image);
-  return resizes() ? Resized(image, height_, width_, resample_) : std::move(image);
+  ASSIGN_OR_RETURN(const PixelSize size, ResizedFrom(image));
+  if (size.height != image.height || size.width != image.width)
+    image = Resized(image, size.height, size.width, resample_);
+  const PixelSize& crop = resizing_.crop;
+  return crop.height > 0 ? Cropped(image, crop.height, crop.width) : std::move(image);
+}
+
+absl::StatusOr<PixelSize> ImagePreprocessing::ResizedFrom(const ByteImage& image) const {
+  const int64_t height = image.height, width = image.width, shortest = resizing_.shortest_edge;
+  if (resizing_.to.height > 0) return resizing_.to;
+  if (shortest == 0) return PixelSize{height, width};
+  const int64_t longest = shortest * std::max(height, width) / std::min(height, width);
+  const PixelSize size = width <= height ? PixelSize{longest, shortest} : PixelSize{shortest, longest};
+  if (CheckImageSize(size.height, size.width).ok()) return size;
+  return Invalid("the image has height ", height, " and width ", width, ", and with shortest_edge ", shortest,
+                 " height ", size.height, " and width ", size.width, ", possible are ", kMostImageSide,
+                 " a side and ", kMostImagePixels, " pixels");
 }
 
 FloatImage ImagePreprocessing::Normalized(const ByteImage& image) const {

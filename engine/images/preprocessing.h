@@ -1,8 +1,18 @@
-// What a model's preprocessor_config.json says of images, with the keys that Hugging Face uses:
-//   do_resize (true)      to `size`: {"height", "width"}, or a number for both; 1 .. 2048
-//   resample (2)          2 bilinear, 3 bicubic (resize.h)
-//   do_rescale (true)     times rescale_factor (1 / 255)
-//   do_normalize (true)   then (value - image_mean) / image_std, each a number of each channel or one for all
+// What a model's preprocessor_config.json says of images, with the keys that Hugging Face uses, in the order
+// in which it is done:
+//   do_resize (true)        to `size`: {"height", "width"}; {"shortest_edge"}: the shorter side is made so
+//                           long, the other in proportion, rounded down; or a number: both sides. 1 .. 2048
+//   resample (2)            2 bilinear, 3 bicubic (resize.h)
+//   do_center_crop (false)  to `crop_size`: {"height", "width"} or a number, 1 .. 2048; zeros stand around
+//                           what is smaller
+//   do_rescale (true)       times rescale_factor (1 / 255)
+//   do_normalize (true)     then (value - image_mean) / image_std, each a number of each channel or one for
+//                           all
+// Where image_processor_type, or feature_extractor_type, begins with "CLIP" or "ConvNext", a `size` that is a
+// number is a shortest_edge, and resample is 3 by default. CLIP's do_center_crop is true by default.
+// ConvNext's size has a shortest_edge: from 384 on both sides are made so long; below, the shorter side is
+// made shortest_edge / crop_pct (224 / 256) long, rounded down, and the middle of shortest_edge by
+// shortest_edge is taken.
 // What only names things has no effect; any other key is refused. A model of one channel reads images in
 // grey, one of three in red, green and blue.
 #ifndef HEED_ENGINE_IMAGES_PREPROCESSING_H_
@@ -26,6 +36,18 @@ struct FloatImage {
   std::vector<float> values;  // [channels, height, width]
 };
 
+// In pixels; none of both: as the image is.
+struct PixelSize {
+  int64_t height = 0, width = 0;
+};
+
+// What becomes of an image's size: at most one of the first two, then the last.
+struct ImageResizing {
+  PixelSize to;
+  int64_t shortest_edge = 0;  // 0: none
+  PixelSize crop;
+};
+
 // Const and thread-safe.
 class ImagePreprocessing {
  public:
@@ -35,18 +57,21 @@ class ImagePreprocessing {
   static absl::StatusOr<std::unique_ptr<const ImagePreprocessing>> Load(const std::string& folder,
                                                                         int64_t channels);
 
-  // A PNG or JPEG file as 8 bits of the model's channels, resized. INVALID_ARGUMENT as DecodeImage says.
+  // A PNG or JPEG file as 8 bits of the model's channels, of its size. INVALID_ARGUMENT as DecodeImage says,
+  // and for a size that its longer side, made in proportion, is too long for.
   absl::StatusOr<ByteImage> Decode(std::string_view file) const;
   // What that gave, rescaled and normalised.
   FloatImage Normalized(const ByteImage& image) const;
 
-  bool resizes() const { return height_ > 0; }
-  int64_t height() const { return height_; }  // to which it resizes
-  int64_t width() const { return width_; }
+  const ImageResizing& resizing() const { return resizing_; }
+  // Of each image that Decode() gives; none of both: it depends on the file.
+  PixelSize size() const { return resizing_.crop.height > 0 ? resizing_.crop : resizing_.to; }
 
  private:
+  absl::StatusOr<PixelSize> ResizedFrom(const ByteImage& image) const;
+
   int64_t channels_ = 0;
-  int64_t height_ = 0, width_ = 0;  // 0: as the image is
+  ImageResizing resizing_;
   Resample resample_ = Resample::kBilinear;
   double factor_ = 1;
   std::vector<float> mean_, deviation_;  // of each channel

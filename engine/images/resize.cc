@@ -85,6 +85,19 @@ ByteImage WithHeight(const ByteImage& image, int64_t height, Resample resample) 
 
 }  // namespace
 
+ByteImage Cropped(const ByteImage& image, int64_t height, int64_t width) {
+  const int64_t top = (image.height - height) >> 1, left = (image.width - width) >> 1;  // below 0: outside
+  const int64_t first = std::max<int64_t>(left, 0), end = std::min(left + width, image.width);
+  ByteImage out{.height = height, .width = width, .channels = image.channels};
+  out.values.resize(height * width * image.channels);
+  for (int64_t y = std::max<int64_t>(top, 0); y < std::min(top + height, image.height); ++y) {
+    const auto line = image.values.begin() + y * image.width * image.channels;
+    std::copy(line + first * image.channels, line + end * image.channels,
+              out.values.begin() + ((y - top) * width + first - left) * image.channels);
+  }
+  return out;
+}
+
 ByteImage Resized(const ByteImage& image, int64_t height, int64_t width, Resample resample) {
   return WithHeight(WithWidth(image, width, resample), height, resample);
 }

@@ -38,8 +38,8 @@ int64_t MaxInputTokens(const ModelInfo& info, const config::v1::LimitsConfig& li
 
 // Whether the model's tokens are pixels of an image that it draws (ModelInfo::drawn).
 bool Draws(const ServedModel& model);
-// Where they are, makes the ids an image: puts in front what stands there, unless they begin with an id that says
-// what is to be drawn. INVALID_ARGUMENT for any other id that is no pixel.
+// Where they are, makes the ids an image: puts in front what stands there, unless they begin with an id that
+// says what is to be drawn. INVALID_ARGUMENT for any other id that is no pixel.
 absl::Status BeginImage(const ServedModel& model, JobInput* input);
 
 // The kinds of Input that a model reads.

@@ -218,6 +218,16 @@ void AddWeights(const ServedModel& model, v1::ModelDescription* out) {
   }
 }
 
+// What becomes of files.
+void AddResizing(const ImageResizing& resizing, v1::ImageInput* image) {
+  image->set_files(true);
+  image->set_resized_height(static_cast<int32_t>(resizing.to.height));
+  image->set_resized_width(static_cast<int32_t>(resizing.to.width));
+  image->set_resized_shortest_edge(static_cast<int32_t>(resizing.shortest_edge));
+  image->set_cropped_height(static_cast<int32_t>(resizing.crop.height));
+  image->set_cropped_width(static_cast<int32_t>(resizing.crop.width));
+}
+
 // What its inputs are, if they are no text.
 void AddNumbers(const ServedModel& model, v1::ModelDescription* out) {
   const ModelInfo& info = model.info();
@@ -228,11 +238,7 @@ void AddNumbers(const ServedModel& model, v1::ModelDescription* out) {
     image->set_width(static_cast<int32_t>(info.image.width));
     image->set_fixed(info.image.fixed);
     image->set_patch_size(static_cast<int32_t>(info.image.patch_size));
-    if (const ImagePreprocessing* files = model.preprocessing()) {
-      image->set_files(true);
-      image->set_resized_height(static_cast<int32_t>(files->height()));
-      image->set_resized_width(static_cast<int32_t>(files->width()));
-    }
+    if (model.preprocessing() != nullptr) AddResizing(model.preprocessing()->resizing(), image);
   } else if (info.input.kind == InputRow::Kind::kVector) {
     out->set_vector_size(static_cast<int32_t>(info.input.numbers));
   } else if (info.input.kind == InputRow::Kind::kTableRow) {

@@ -63,6 +63,14 @@ TEST(Describe, SaysWhichNumbersAreRead) {
   image->set_files(true);
   EXPECT_THAT(PageOf(picture), AllOf(HasSubstr("images         of 3 channels, 28 x 32; PNG and JPEG files\n"),
                                      HasSubstr("longest        56 patches\n")));
+  image->set_resized_height(30);
+  image->set_resized_width(28);
+  EXPECT_THAT(PageOf(picture), HasSubstr("PNG and JPEG files, made 30 x 28\n"));
+  image->set_resized_height(0);
+  image->set_resized_shortest_edge(32);
+  image->set_cropped_height(28);
+  image->set_cropped_width(29);
+  EXPECT_THAT(PageOf(picture), HasSubstr("files, whose shorter side is made 32 long, cut to 28 x 29\n"));
 }
 
 TEST(Describe, SaysWhichImageIsDrawn) {

@@ -47,6 +47,21 @@ TEST(Resized, ToItsOwnSizeIsTheSame) {
   EXPECT_EQ(Resized(kSmall, 3, 5, Resample::kBicubic).values, kSmall.values);
 }
 
+TEST(Cropped, IsTheMiddleOfAnImage) {
+  EXPECT_EQ(Cropped(kSmall, 1, 3).values, (Values{20, 30, 40}));
+  EXPECT_EQ(Cropped(kSmall, 2, 2).values, (Values{255, 0, 20, 30})) << "the larger half is left out behind";
+  EXPECT_EQ(Cropped(kSmall, 3, 5).values, kSmall.values);
+  const ByteImage colours{.height = 1, .width = 3, .values = {1, 2, 3, 4, 5, 6, 7, 8, 9}};
+  EXPECT_EQ(Cropped(colours, 1, 1).values, (Values{4, 5, 6}));
+}
+
+TEST(Cropped, StandsInZerosWhereItIsLarger) {
+  const ByteImage image{.height = 1, .width = 2, .channels = 1, .values = {7, 8}};
+  EXPECT_EQ(Cropped(image, 3, 4).values, (Values{0, 0, 0, 0, 0, 7, 8, 0, 0, 0, 0, 0}));
+  EXPECT_EQ(Cropped(image, 2, 3).values, (Values{0, 0, 0, 0, 7, 8})) << "more above and to the left";
+  EXPECT_EQ(Cropped(image, 2, 1).values, (Values{0, 7})) << "higher and narrower";
+}
+
 uint32_t HashOf(const Values& values) {
   uint32_t hash = 0;
   for (const uint8_t value : values) hash = hash * 31 + value;

@@ -39,6 +39,13 @@ Json Resizing() {
 }
 Json AsTheyAre() { return {{"do_resize", false}, {"do_normalize", false}}; }
 
+Json Cutting() {
+  return {{"size", {{"shortest_edge", 12}}},
+          {"do_center_crop", true},
+          {"crop_size", {{"height", 8}, {"width", 12}}},
+          {"do_normalize", false}};
+}
+
 struct Photo {
   int channels = 3;
   bool fixed = false;
@@ -48,6 +55,7 @@ struct Photo {
 const std::map<std::string, Photo>& Photos() {
   static const std::map<std::string, Photo> photos = {{"colour", {3, false, Resizing()}},
                                                       {"grey", {1, false, Resizing()}},
+                                                      {"cut", {3, true, Cutting()}},
                                                       {"any", {3, false, AsTheyAre()}},
                                                       {"fixed", {3, true, AsTheyAre()}},
                                                       {"pixels", {3, false, nullptr}}};
@@ -100,7 +108,8 @@ v1::ClassifyRequest Asking(const std::string& model, const std::vector<v1::Input
 TEST(ImageFiles, AreAnsweredAsThePixelsThatTheyAreMadeInto) {
   auto world = PhotosWorld();
   const std::pair<std::string, const char*> cases[] = {
-      {"colour", kPng}, {"colour", kJpeg}, {"grey", kPng}, {"grey", kGreyJpeg}, {"any", kPng}};
+      {"colour", kPng},    {"colour", kJpeg}, {"grey", kPng},
+      {"grey", kGreyJpeg}, {"cut", kJpeg},    {"any", kPng}};
   for (const auto& [model, file] : cases) {
     SCOPED_TRACE(model);
     const std::string bytes = Bytes(file);
@@ -149,6 +158,10 @@ TEST(ImageFiles, ADescriptionSaysWhetherTheyAreTaken) {
   EXPECT_TRUE(describe("colour").files());
   EXPECT_EQ(describe("colour").resized_height(), 8);
   EXPECT_EQ(describe("colour").resized_width(), 12);
+  EXPECT_EQ(describe("cut").resized_height(), 0);
+  EXPECT_EQ(describe("cut").resized_shortest_edge(), 12);
+  EXPECT_EQ(describe("cut").cropped_height(), 8);
+  EXPECT_EQ(describe("cut").cropped_width(), 12);
   EXPECT_TRUE(describe("any").files());
   EXPECT_EQ(describe("any").resized_height(), 0);
   EXPECT_FALSE(describe("pixels").files());
@@ -166,13 +179,19 @@ TEST(ImageFiles, AFolderWhosePreprocessingDoesNotFitTheModelIsRefused) {
   };
   EXPECT_EQ(LoadFromFolder(spec)->preprocessing, nullptr);
   const Json normal = {{"size", 28}, {"image_mean", 0.5}, {"image_std", 0.5}};
-  Json large = normal, unknown = normal;
+  Json large = normal, unknown = normal, cut = normal;
   large["size"] = 32;
-  unknown["do_center_crop"] = true;
+  unknown["do_pad"] = true;
+  cut["size"] = {{"shortest_edge", 32}};
+  cut["do_center_crop"] = true;
+  cut["crop_size"] = 28;
   EXPECT_NE(load(normal)->preprocessing, nullptr);
+  EXPECT_NE(load(cut)->preprocessing, nullptr);
   EXPECT_THAT(load(large).status().message(),
               HasSubstr("preprocessor_config.json: size 32 by 32; the model reads images of 28 by 28"));
-  EXPECT_THAT(load(unknown).status().message(), HasSubstr("do_center_crop"));
+  EXPECT_THAT(load(unknown).status().message(), HasSubstr("do_pad"));
+  cut["crop_size"] = 32;
+  EXPECT_THAT(load(cut).status().message(), HasSubstr("size 32 by 32; the model reads images of 28 by 28"));
 }
 
 }  // namespace
