@@ -5,6 +5,8 @@
 
 #include <jpeglib.h>
 
+#include <jerror.h>
+
 #include "engine/base/status.h"
 #include "engine/images/png_file.h"
 
@@ -13,6 +15,21 @@ namespace {
 
 constexpr int kMostScans = 100;  // a progressive file has some ten; each passes over the whole image
 
+// Warnings after which libjpeg makes up pixels that the file does not have. After the others, of bytes that
+// belong to nothing or of an odd header, it has read all of them.
+bool LosesPixels(int warning) {
+  switch (warning) {
+    case JWRN_JPEG_EOF:        // the file ends before the image
+    case JWRN_HIT_MARKER:      // a scan does
+    case JWRN_HUFF_BAD_CODE:   // bits that are no code
+    case JWRN_ARITH_BAD_CODE:  // the same of arithmetic codes
+    case JWRN_MUST_RESYNC:     // a part of a scan is missing
+      return true;
+    default:
+      return false;
+  }
+}
+
 // libjpeg ends what it cannot do by a jump back to where it was called. Nothing with a destructor is made
 // between the two: members and the caller hold what is.
 class JpegFile {
@@ -20,9 +37,9 @@ class JpegFile {
   explicit JpegFile(std::string_view file) : file_(file) {
     info_.err = jpeg_std_error(&errors_);
     errors_.error_exit = [](j_common_ptr info) { Of(info)->Jump(); };
-    // A warning, of which the level is below 0, is of damaged data.
     errors_.emit_message = [](j_common_ptr info, int level) {
-      if (level < 0) Of(info)->Jump();
+      const bool warning = level < 0;
+      if (warning && LosesPixels(info->err->msg_code)) Of(info)->Jump();
     };
     progress_.progress_monitor = [](j_common_ptr info) { Of(info)->CheckScans(); };
     info_.client_data = this;

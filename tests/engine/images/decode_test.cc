@@ -146,6 +146,32 @@ TEST(DecodeImage, FilesThatAreCutShortAreRefused) {
   }
 }
 
+std::string Before(const std::string& file, const std::string& marker, const std::string& bytes) {
+  const size_t at = file.rfind(marker);
+  CHECK(at != file.npos);
+  return file.substr(0, at) + bytes + file.substr(at);
+}
+
+TEST(DecodeImage, BytesOfAJpegThatBelongToNothingAreLeftOut) {
+  for (const char* whole : {kJpeg, kProgressiveJpeg, kGreyJpeg}) {
+    const std::string file = Bytes(whole), frame = whole == kProgressiveJpeg ? "\xff\xc2" : "\xff\xc0";
+    const std::vector<uint8_t> values = DecodeImage(file)->values;
+    for (const std::string& longer :
+         {file + "what a camera adds", Before(file, "\xff\xd9", "\x12\x34\x56\x78\x12\x34"), Before(file, frame, "\1\2\3")}) {
+      const auto image = DecodeImage(longer);
+      ASSERT_TRUE(image.ok()) << image.status();
+      EXPECT_EQ(image->values, values);
+    }
+  }
+}
+
+TEST(DecodeImage, AJpegThatEndsInItsPixelsIsRefusedThoughItSaysThatItEnds) {
+  const std::string file = Bytes(kJpeg);
+  const size_t scan = file.rfind("\xff\xda") + 14;  // behind the scan's header
+  for (size_t size = scan; size + 8 < file.size(); ++size)
+    ASSERT_THAT(Refusal(file.substr(0, size) + "\xff\xd9"), HasSubstr("premature end")) << size;
+}
+
 TEST(DecodeImage, DamagedFilesAreReadOrRefused) {
   std::minstd_rand random(1);
   int read = 0, refused = 0;
