@@ -45,8 +45,7 @@ class Answering : public InputJobs {
              .inputs = call->request().inputs_size(),
              .urgency = {.priority = call->request().target().priority(), .deadline = call->deadline()}}),
         metrics_(api.metrics->Of(*model)),
-        reader_(model, metrics_, &api.edge->clock(), api.limits(), call->request().text(),
-                MaxInputTokens(model->info(), api.limits())),
+        reader_(model, api, call->request().text(), MaxInputTokens(model->info(), api.limits())),
         weights_(std::move(weights)),
         attention_bytes_(api.limits().attention_bytes()),
         send_bytes_(api.config->transport().send_bytes()),
@@ -76,7 +75,8 @@ class Answering : public InputJobs {
             .source = std::move(input.global_ids),
             .labels = std::move(input.labels),
             .numbers = std::move(input.numbers),
-            .columns = input.columns};
+            .columns = input.columns,
+            .image = std::move(input.image)};
   }
   // The memory of the i-th input's answer: `bytes`, and what the request's details add, for which the job is
   // asked. The job will read so many rows; there is none that reads no row.

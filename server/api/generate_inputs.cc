@@ -52,8 +52,7 @@ GenerateInputs::GenerateInputs(const ApiContext& api, std::shared_ptr<const v1::
       plan_(plan),
       longest_(MaxTokens(model().info(), api.limits())),
       metrics_(api.metrics->Of(model())),
-      reader_(&model(), metrics_, &api.edge->clock(), api.limits(), request_->text(),
-              LongestPrompt(*request_, model().info(), api.limits())),
+      reader_(&model(), api, request_->text(), LongestPrompt(*request_, model().info(), api.limits())),
       events_(std::make_shared<StreamBuffer>(std::move(ready))),
       when_gone_(std::move(client_gone),
                  [this] { Stop(Error(ErrorReason::kClientCancelled, "the client has gone")); }) {}

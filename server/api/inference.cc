@@ -100,8 +100,7 @@ class ScoreInputs final : public Answering<v1::ScoreRequest, v1::ScoreResponse> 
               std::optional<WeightsChoice> weights, const ScoreOptions& options)
       : Answering(api, call, model, std::move(weights)),
         options_(options),
-        continuations_(model, metrics(), &api.edge->clock(), api.limits(), call->request().text(),
-                       MaxTokens(model->info(), api.limits())) {}
+        continuations_(model, api, call->request().text(), MaxTokens(model->info(), api.limits())) {}
 
  private:
   // Context and continuation as one sequence, and where the continuation begins.

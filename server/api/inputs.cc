@@ -92,13 +92,13 @@ std::vector<v1::InputKind> KindsOf(const ServedModel& model) {
   return {v1::INPUT_KIND_TEXT, v1::INPUT_KIND_TOKENS, v1::INPUT_KIND_PAIR};
 }
 
-InputReader::InputReader(const ServedModel* model, ModelMetrics* metrics, const Clock* clock,
-                         const config::v1::LimitsConfig& limits, const v1::TextOptions& options,
+InputReader::InputReader(const ServedModel* model, const ApiContext& api, const v1::TextOptions& options,
                          int64_t longest)
     : model_(model),
-      metrics_(metrics),
-      clock_(clock),
-      text_bytes_(limits.text_bytes()),
+      metrics_(api.metrics->Of(*model)),
+      clock_(&api.edge->clock()),
+      memory_(api.answer_memory),
+      text_bytes_(api.limits().text_bytes()),
       longest_(longest),
       options_{.add_special_tokens = !options.without_special_tokens(),
                .max_length = options.truncate() ? longest : 0} {}
@@ -185,11 +185,15 @@ absl::StatusOr<ReadInput> InputReader::ReadFile(const std::string& file) const {
                    "become pixels, is missing");
   ASSIGN_OR_RETURN(const ByteImage decoded, model_->preprocessing()->Decode(file));
   RETURN_IF_ERROR(PatchesOf(decoded.height, decoded.width).status());
+  const auto held = std::make_shared<ReservedAnswer>(memory_);
+  // Its job's, and a pass's.
+  RETURN_IF_ERROR(held->AddImage(2 * std::ssize(decoded.values) * static_cast<int64_t>(sizeof(float))));
   const FloatImage image = model_->preprocessing()->Normalized(decoded);
   const ImageInput& read = model_->info().image;
   return ReadInput{
       .numbers = Patches(image.values, read.channels, image.height, image.width, read.patch_size),
-      .columns = image.width / read.patch_size};
+      .columns = image.width / read.patch_size,
+      .image = held};
 }
 
 absl::StatusOr<int64_t> InputReader::PatchesOf(int64_t height, int64_t width) const {

@@ -4,6 +4,7 @@
 #define HEED_SERVER_API_INPUTS_H_
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -13,6 +14,7 @@
 #include "heed/config/v1/config.pb.h"
 #include "heed/v1/common.pb.h"
 #include "heed/v1/models.pb.h"
+#include "server/api/context.h"
 #include "server/jobs/classify_tokens.h"
 #include "server/jobs/input.h"
 #include "server/observation/metrics.h"
@@ -29,6 +31,7 @@ struct ReadInput {
   std::vector<int32_t> global_ids{};  // of models that read a global input
   std::vector<float> numbers{};  // instead of ids: of vectors, or of an image's patches; with ids: of rows
   int64_t columns = 0;           // of an image: patches beside each other
+  std::shared_ptr<const ReservedAnswer> image{};  // as JobInput has it
 };
 
 // The longest sequence: the model's own limit and the server's.
@@ -45,12 +48,12 @@ absl::Status BeginImage(const ServedModel& model, JobInput* input);
 // The kinds of Input that a model reads.
 std::vector<v1::InputKind> KindsOf(const ServedModel& model);
 
-// Reads the inputs of one request. Thread-safe; the model and metrics must outlive it.
+// Reads the inputs of one request. Thread-safe; the model must outlive it.
 class InputReader {
  public:
   // `longest`: an input of more tokens is refused, or cut where the options say so.
-  InputReader(const ServedModel* model, ModelMetrics* metrics, const Clock* clock,
-              const config::v1::LimitsConfig& limits, const v1::TextOptions& options, int64_t longest);
+  InputReader(const ServedModel* model, const ApiContext& api, const v1::TextOptions& options,
+              int64_t longest);
 
   // `where` names the input in errors: "inputs[2]".
   absl::StatusOr<ReadInput> Read(const v1::Input& input, const std::string& where) const;
@@ -93,6 +96,7 @@ class InputReader {
   const ServedModel* const model_;
   ModelMetrics* const metrics_;
   const Clock* const clock_;
+  AnswerMemory* const memory_;
   const int64_t text_bytes_;
   const int64_t longest_;
   EncodeOptions options_;

@@ -5,6 +5,7 @@
 #define HEED_SERVER_JOBS_INPUT_H_
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <utility>
@@ -13,6 +14,7 @@
 #include "absl/status/status.h"
 #include "engine/models/model.h"
 #include "server/job.h"
+#include "server/jobs/answer_memory.h"
 
 namespace heed {
 
@@ -29,6 +31,7 @@ struct JobInput {
   std::optional<WeightsChoice> weights{};
   std::vector<float> numbers{};  // of models that read other than tokens, and then rows come in one pass
   int64_t columns = 0;           // of an image: patches beside each other
+  std::shared_ptr<const ReservedAnswer> image{};  // the memory that its numbers take, if a file became them
 
   int64_t length() const;  // rows of the input, a source's not among them
   int64_t rows() const { return std::ssize(source) + length(); }

@@ -34,5 +34,19 @@ TEST(AnswerMemory, AllTogetherHaveTheirsAndARequestGivesItsPartBack) {
   EXPECT_EQ(memory.reserved(), 51);
 }
 
+TEST(AnswerMemory, AnImageHasItsPartToo) {
+  AnswerMemory memory(100, 150);
+  std::optional<ReservedAnswer> image(&memory), large(&memory), other(&memory);
+  EXPECT_EQ(image->AddImage(100), absl::OkStatus());
+  const absl::Status status = large->AddImage(101), full = other->AddImage(51);
+  EXPECT_EQ(ReasonOf(status), ErrorReason::kAnswerTooLarge);
+  EXPECT_EQ(status.message(), "the image takes 101 bytes once it is decoded, at most 100 are possible");
+  EXPECT_EQ(ReasonOf(full), ErrorReason::kAnswersFull);
+  EXPECT_TRUE(RetryDelayOf(full).has_value());
+  image.reset();
+  EXPECT_EQ(other->AddImage(51), absl::OkStatus());
+  EXPECT_EQ(memory.reserved(), 51);
+}
+
 }  // namespace
 }  // namespace heed

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/images/png_file.h"
 #include "engine/images/preprocessing.h"
 #include "gtest/gtest.h"
 #include "server/registry.h"
@@ -62,18 +63,17 @@ const std::map<std::string, Photo>& Photos() {
   return photos;
 }
 
+absl::StatusOr<LoadedModel> Loaded(const Photo& photo) {
+  LoadedModel loaded{.model = MakeRandomModel(PhotoConfig(photo.channels, photo.fixed)).model};
+  if (photo.preprocessing.is_null()) return loaded;
+  ASSIGN_OR_RETURN(ImagePreprocessing made, ImagePreprocessing::Parse(photo.preprocessing, photo.channels));
+  loaded.preprocessing = std::make_unique<const ImagePreprocessing>(std::move(made));
+  return loaded;
+}
+
 std::unique_ptr<World> PhotosWorld() {
   World::Models models;
-  for (const auto& [name, photo] : Photos()) {
-    models[name] = [photo]() -> absl::StatusOr<LoadedModel> {
-      LoadedModel loaded{.model = MakeRandomModel(PhotoConfig(photo.channels, photo.fixed)).model};
-      if (photo.preprocessing.is_null()) return loaded;
-      ASSIGN_OR_RETURN(ImagePreprocessing made,
-                       ImagePreprocessing::Parse(photo.preprocessing, photo.channels));
-      loaded.preprocessing = std::make_unique<const ImagePreprocessing>(std::move(made));
-      return loaded;
-    };
-  }
+  for (const auto& [name, photo] : Photos()) models[name] = [photo] { return Loaded(photo); };
   return World::Ready(std::move(models),
                       [](config::v1::ServerConfig& config) { config.mutable_limits()->set_tokens(30); });
 }
@@ -150,6 +150,23 @@ TEST(ImageFiles, ThatAreWrongAreToldWhy) {
   const Outcome both = Ask(*world, Asking("colour", {FileOf("GIF89a"), FileOf(png)}));
   EXPECT_FALSE(both.Answered(0));
   EXPECT_TRUE(both.Answered(1));
+}
+
+TEST(ImageFiles, TakeMemoryAsLongAsTheyAreWorkedOn) {
+  World world({{"any", [] { return Loaded({3, false, AsTheyAre()}); }}}, [](config::v1::ServerConfig& config) {
+    config.mutable_limits()->set_answer_bytes(65536);
+    config.mutable_limits()->set_answers_bytes(100'000);
+  });
+  ASSERT_TRUE(world.server().Load().ok());
+  const auto file = [](int64_t side) {
+    return FileOf(*EncodePng({.height = side, .width = side, .values = std::vector<uint8_t>(3 * side * side)}));
+  };
+  ExpectTold(Ask(world, Asking("any", {file(54)})).status,
+             {.reason = "ANSWER_TOO_LARGE",
+              .field = "inputs[0].image.encoded",
+              .message = "the image takes 69984 bytes once it is decoded, at most 65536 are possible"});
+  const auto answered = [&] { return Ask(world, Asking("any", {file(52)})).status.ok(); };
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(Eventually(answered)) << "64,896 bytes each, which are given back";
 }
 
 TEST(ImageFiles, ADescriptionSaysWhetherTheyAreTaken) {
