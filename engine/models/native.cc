@@ -214,6 +214,7 @@ absl::StatusOr<std::unique_ptr<const Model>> NewNativeModel(const Json& json, co
   Precision precision = Supported(options.precision);
   WeightScope scope(weights);
   ASSIGN_OR_RETURN(LoadedStack loaded, config.recipe->Load(config, scope, precision));
+  loaded.stack.LeaveOutUnread();
   ASSIGN_OR_RETURN(OutputHead head, LoadHead(config, scope, loaded, precision));
   RETURN_IF_ERROR(scope.AllUsed());
   ASSIGN_OR_RETURN(ModelInfo info, Describe(config, loaded, head));

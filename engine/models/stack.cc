@@ -119,6 +119,24 @@ void Stack::Repeat(int begin, int end) {
   first_open_ = phases_.size();
 }
 
+void Stack::LeaveOutUnread() {
+  std::vector<bool> read(sets_.size());
+  read[answered_] = true;
+  for (size_t set = 0; set < sets_.size(); ++set) {
+    if (sets_[set].remembered || sets_[set].kept > 0) read[set] = true;
+  }
+  std::vector<int> order;  // from the last on
+  for (auto number = order_.rbegin(); number != order_.rend(); ++number) {
+    const Phase& phase = phases_[*number];
+    if (!read[phase.set]) continue;
+    order.push_back(*number);
+    const bool attends = phase.kind == Phase::Kind::kAttend || phase.kind == Phase::Kind::kTakeSource;
+    const int from = attends ? attentions_[phase.attend].source : phase.from;
+    if (from != kItself) read[from] = true;
+  }
+  order_.assign(order.rbegin(), order.rend());
+}
+
 BlockWidths Stack::WidthsOf(int64_t block_rows) const {
   BlockWidths widths{.rows = block_rows};
   for (const RowSet& set : sets_) widths.width = std::max({widths.width, set.width, set.inputs_width});

@@ -134,6 +134,9 @@ class Stack {
   void SetNorm(Norm norm) { norm_ = std::move(norm); }
   // So many ids of the input, the newest, a sequence keeps for moves of later passes.
   void KeepIds(int64_t most) { kept_ids_ = most; }
+  // Once all is added: leaves out the phases of sets that nobody reads any more, neither the head nor a later
+  // phase nor a sequence that remembers them.
+  void LeaveOutUnread();
 
   const std::vector<RowSet>& sets() const { return sets_; }
   int64_t passed() const { return std::ssize(order_); }  // phases, those that are passed again counted again
