@@ -4,7 +4,7 @@
 //   score(i, j) = q_i . k_j / sqrt(head_dim) + relative_bias[(dy + M - 1) (2 M - 1) + dx + M - 1, head]
 //   dy, dx: lines and columns from key j to row i
 // Options:
-//   window M, 256 at most; shift s (0), below M; relative_bias (true)
+//   window M, 256 at most; shift s (0), below 2 M, where M or more shift as s - M does; relative_bias (true)
 //   height and width: of the grid, the model's own where the layer has none. In an encoder of images the
 //     grid is the image's, of any size.
 // Tensors: q, k, v; relative_bias [(2 M - 1)^2, heads], M as the grid has it.
@@ -403,7 +403,8 @@ absl::StatusOr<std::unique_ptr<Attention>> NewWindow2dAttention(const AttentionS
   WindowOptions options{.type = ActivationType(setting.precision), .heads = setting.num_heads};
   options.head_dim = HeadDim(setting, fields);
   options.window = fields.RequiredInt("window", 1, kMostWindow);
-  options.shift = fields.Int("shift", 0, 0, std::max<int64_t>(options.window - 1, 0));
+  // A grid that is cut at all has two windows in either direction.
+  options.shift = fields.Int("shift", 0, 0, 2 * options.window - 1) % options.window;
   const bool biased = fields.Bool("relative_bias", true);
   ReadGrid(setting, fields, options);
   const int64_t most = static_cast<int64_t>(kTaskCost) / (2 * 8 * options.window * options.window);

@@ -83,6 +83,16 @@ int64_t LongestInput(const RowSet& set, int64_t group, int64_t most) {
   return low > 0 ? low : -1;
 }
 
+// An image of the only size that the model takes must not be longer than its attentions take.
+absl::Status CheckImage(const ModelInfo& info) {
+  const ImageInput& image = info.image;
+  if (!image.fixed) return absl::OkStatus();
+  const int64_t patches = image.height / image.patch_size * (image.width / image.patch_size);
+  if (info.max_tokens == 0 || patches <= info.max_tokens) return absl::OkStatus();
+  return Invalid("config.json: an image of ", image.height, " by ", image.width, " has ", patches,
+                 " patches, and an attention takes ", info.max_tokens);
+}
+
 // The longest sequence of an input that all attentions that read it take, beside `longest`. An error if there
 // is none.
 absl::StatusOr<int64_t> Longest(const Stack& stack, bool source, int64_t longest) {
@@ -166,6 +176,7 @@ absl::StatusOr<ModelInfo> Describe(const ModelConfig& config, const LoadedStack&
   info.start_row = loaded.start_row;
   ASSIGN_OR_RETURN(info.max_tokens,
                    Longest(stack, /*source=*/false, Shorter(loaded.max_tokens, config.max_positions)));
+  RETURN_IF_ERROR(CheckImage(info));
   if (config.architecture == Architecture::kEncoderDecoder || loaded.global_input.read) {
     ASSIGN_OR_RETURN(info.max_source_tokens, Longest(stack, /*source=*/true, config.max_positions));
   }

@@ -6,7 +6,7 @@
 //                       vectors of input_size numbers. The positions of either are added
 //   input_size, num_latents
 //   cross_attention ({"type": "full"})  attention of any type that reads a source, with its own num_heads
-//   layers              [{"attention", "ffn"}, ...], those of one block; its first ffn is "dense"
+//   layers              [{"attention", "ffn"}, ...], those of one block, may be none; its first ffn is "dense"
 //   block_weights       which weights each block has: [0, 1, 1]
 //   head                "classification": classifier(norm(mean of the latents)); "none": the latents
 // Tensors: latents [num_latents, hidden_size], embed.tokens.weight [vocab_size, input_size],
@@ -169,7 +169,8 @@ std::shared_ptr<const StackRecipe> ReadPerceiverStack(JsonFields& fields, ModelC
   options.input_size = fields.RequiredInt("input_size", 1, kMostInputSize);
   options.num_latents = fields.RequiredInt("num_latents", 1, kMostLatents);
   options.cross_attention = ReadCrossAttention(fields);
-  config.layers = ReadLayers(fields, "layers", /*cross=*/false);
+  if (!fields.Has("layers") || fields.Raw("layers") != Json::array())
+    config.layers = ReadLayers(fields, "layers", /*cross=*/false);
   options.block_weights = ReadBlockWeights(fields);
   options.classifies = ReadsClasses(fields, config);
   if (config.norm.placement != NormPlacement::kPre) fields.Fail("norm: a Perceiver's is \"pre\"");

@@ -45,7 +45,8 @@ const ImageSize kSizes[] = {{1, 1}, {1, 70}, {70, 1},  {3, 5},   {5, 5},
 TEST(Windows, AreTheDefinitionInImagesOfAnySize) {
   for (const char* options :
        {R"({"window": 5, "shift": 2})", R"({"window": 5, "shift": 4})", R"({"window": 5})",
-        R"({"window": 1})", R"({"window": 6, "shift": 3, "relative_bias": false})"}) {
+        R"({"window": 1})", R"({"window": 6, "shift": 3, "relative_bias": false})",
+        R"({"window": 5, "shift": 5})", R"({"window": 5, "shift": 9})"}) {
     const Layer layer = ForImages(options, {10, 10});
     for (const ImageSize& size : kSizes) {
       const Passage passage = OfImage(layer, size);

@@ -287,6 +287,8 @@ TEST(ImageStack, RefusesByName) {
   ExpectRefused(changed(staged, "/input/cls_token", true), {"stages[0].layers[0].attention", "cls_token"});
   ExpectRefused(changed(changed(plain, "/positions", "learned"), "/max_position_embeddings", 15),
                 {"max_position_embeddings", "15", "16 rows"});
+  Json small = PlainConfig(8, {{"type", "axial"}, {"axis", "column"}, {"height", 3}, {"width", 4}});
+  ExpectRefused(changed(small, "/positions", "learned"), {"8 by 8 has 16 patches", "takes 12"});
 }
 
 TEST(ImageStack, TensorsOfAnotherSizeAreRefusedByName) {

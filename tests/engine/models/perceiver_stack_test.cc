@@ -129,6 +129,28 @@ TEST(PerceiverStack, BlocksOfOneWeightAreAsBlocksWithCopiesOfIt) {
   }
 }
 
+TEST(PerceiverStack, BlocksWithoutLayersAreAsBlocksWhoseLayersAddNothing) {
+  const Json layered = Perceiver("tokens", "classification"), bare = With(layered, "/layers", Json::array());
+  std::map<std::string, Tensor> tensors = RandomTensorsOf(layered), rest;
+  for (auto& [name, tensor] : tensors) {
+    const bool of_layer = name.find(".layers.") != name.npos;
+    if (!of_layer) rest[name] = tensor;
+    if (!of_layer || (name.find(".o.") == name.npos && name.find(".down.") == name.npos)) continue;
+    const auto zeros = std::make_shared<Buffer>(Buffer::Zeros(tensor.size() * SizeOf(tensor.dtype)));
+    tensor.data = zeros->as<char>();
+    tensor.memory = zeros;
+  }
+  const auto one = NewNativeModel(bare, *Weights::Of(rest), {}),
+             other = NewNativeModel(layered, *Weights::Of(tensors), {});
+  ASSERT_TRUE(one.ok()) << one.status();
+  ASSERT_TRUE(other.ok()) << other.status();
+  EXPECT_EQ((*one)->info().layers, 2) << "two weights of a cross-attention";
+  Threads threads(2);
+  std::mt19937 random(5);
+  const WholeInput input = RandomInput((*one)->info(), random, 30);
+  EXPECT_EQ(Alone(**one, input, threads), Alone(**other, input, threads));
+}
+
 TEST(PerceiverStack, WeightsCountOnceAndMultiplyAddsAsOftenAsTheyRun) {
   const Json once = With(Perceiver("floats", "none"), "/block_weights", {0}),
              thrice = With(once, "/block_weights", {0, 0, 0});
