@@ -8,6 +8,7 @@
 //               hidden_size 2^s numbers; before each but the first, 2 x 2 neighbours become one row, with
 //               zeros beyond odd sides
 //   positions   of all rows, the learned one's included; learned ones fix the image's size
+//   reversible  (false) layers, no stages, of two streams that begin alike, as plain_stack.cc has them
 // Without them images may be of any size, if patches divide their sides, but where "window_2d" has biases for
 // windows that are cut short by image_size.
 // Tensors: embed.patches.{weight, bias}, embed.norm.*, embed.cls, embed.positions.weight [rows, hidden_size],
@@ -106,6 +107,19 @@ class MergeNeighbours : public RowMove {
   }
 };
 
+// Two streams beside each other, which begin alike.
+class BothStreams : public RowMove {
+ public:
+  void Run(const MovedFrom& from, int64_t first, Matrix<float> to) const override {
+    const int64_t width = from.rows.cols;
+    CHECK_EQ(to.cols, 2 * width);
+    for (int64_t r = 0; r < to.rows; ++r) {
+      std::copy_n(from.rows.row(first + r), width, to.row(r));
+      std::copy_n(from.rows.row(first + r), width, to.row(r) + width);
+    }
+  }
+};
+
 // ---------------------------------------------------------------------------------------------- the stack
 
 class ImageStack : public StackRecipe {
@@ -118,11 +132,12 @@ class ImageStack : public StackRecipe {
     loaded.image = own_.image;
     for (int s = 0; s < std::ssize(own_.stages); ++s) {
       const LayerPlan plan = PlanOf(config, s, precision);
-      const int set = AddSet(plan, s, loaded.stack);
+      int set = AddSet(plan, s, loaded.stack);
       const StageConfig& stage = own_.stages[s];
       const WeightScope tensors = stage.scope.empty() ? scope : scope / stage.scope;
       RETURN_IF_ERROR(s == 0 ? AddPatches(config, plan, scope, set, loaded)
                              : AddMerge(plan, tensors / "merge", set, loaded.stack));
+      if (config.reversible) set = AddStreams(set, loaded.stack);
       RETURN_IF_ERROR(AddLayers(plan, stage.layers, &loaded.layers, tensors, set, loaded.stack));
     }
     ASSIGN_OR_RETURN(std::optional<Norm> norm, LoadLastNorm(config, loaded.stack.width(), scope));
@@ -181,6 +196,16 @@ class ImageStack : public StackRecipe {
     if (config.positions != Positions::kNone)
       stack.Add(set, std::make_unique<PositionStep>(std::move(positions)));
     return absl::OkStatus();
+  }
+
+  // Gives their set.
+  static int AddStreams(int embedded, Stack& stack) {
+    RowSet set = stack.sets()[embedded];
+    set.width *= 2;
+    set.inputs_width = 0;
+    const int streams = stack.AddSet(std::move(set));
+    stack.AddMove(streams, embedded, std::make_unique<BothStreams>());
+    return streams;
   }
 
   static absl::Status AddMerge(const LayerPlan& plan, const WeightScope& scope, int set, Stack& stack) {
@@ -285,7 +310,9 @@ std::shared_ptr<const StackRecipe> ReadImageStack(JsonFields& fields, ModelConfi
                              .key = "layers"});
   }
   Check(fields, model, config);
-  if (fields.Bool("reversible", false)) fields.Fail("reversible: not served for images");
+  model.reversible = fields.Bool("reversible", false);
+  if (model.reversible && (fields.Has("stages") || model.norm.placement != NormPlacement::kPre))
+    fields.Fail("reversible: layers, not stages, with norm \"pre\"");
   if (config.image.fixed) {
     if (model.max_positions > 0 && model.max_positions < config.front() + config.patches())
       fields.Fail(Cat("max_position_embeddings: ", model.max_positions, " is below the ",

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/log/check.h"
 #include "engine/base/status.h"
 #include "engine/models/native.h"
 #include "engine/models/patches.h"
@@ -148,7 +149,9 @@ TEST(ImageStack, HasTheSameBitsInAnyCompanyAndOnAnyThreads) {
   pooled["pooling"] = "mean";
   pooled["num_labels"] = 3;
   pooled["input"]["patch_norm"] = true;
-  for (const Json& config : {vit, pooled, StagedConfig(32, 2, 4)}) {
+  Json reversible = vit;
+  reversible["reversible"] = true;
+  for (const Json& config : {vit, pooled, reversible, StagedConfig(32, 2, 4)}) {
     for (Precision precision : Precisions()) {
       const RandomModel model = MakeRandomModel(config, precision);
       const std::vector<Image> images = {Image(40, 40, 1), Image(2, 2, 2),   Image(6, 90, 3),
@@ -162,6 +165,33 @@ TEST(ImageStack, HasTheSameBitsInAnyCompanyAndOnAnyThreads) {
         EXPECT_TRUE(std::equal(left.begin() + 1, left.end(), alone.begin() + 1)) << threads;
       }
     }
+  }
+}
+
+// Layers that add nothing leave them as they began, and a norm of two equal halves is twice the norm of one.
+TEST(ImageStack, TwoStreamsBeginAlike) {
+  Json one = PlainConfig(8), two = one;
+  two["reversible"] = true;
+  const auto without_effect = [](const Json& config) {
+    std::map<std::string, Tensor> tensors = RandomTensorsOf(config);
+    for (auto& [name, tensor] : tensors) {
+      const bool adds = name.find(".o.") != name.npos || name.find(".down.") != name.npos;
+      if (!adds && !name.starts_with("norm.")) continue;
+      const auto numbers = std::make_shared<Buffer>(Buffer::Zeros(tensor.size() * SizeOf(DType::kF32)));
+      std::fill_n(numbers->as<float>(), tensor.size(), adds || name == "norm.bias" ? 0.0f : 1.0f);
+      tensor = {DType::kF32, tensor.shape, numbers->as<float>(), numbers};
+    }
+    auto model = NewNativeModel(config, *Weights::Of(tensors), {});
+    CHECK(model.ok()) << model.status();
+    return *std::move(model);
+  };
+  const Image image(8, 8);
+  const Output single = Alone(*without_effect(one), image), both = Alone(*without_effect(two), image);
+  ASSERT_EQ(both.size(), 2 * single.size());
+  for (size_t i = 0; i < single.size(); ++i) {
+    const float* row = &both[i / 32 * 64];
+    ASSERT_NEAR(row[i % 32], single[i], 1e-5) << i;
+    ASSERT_NEAR(row[32 + i % 32], single[i], 1e-5) << i;
   }
 }
 
@@ -205,7 +235,10 @@ TEST(ImageStack, OfAFixedSizeIsAGridForAxes) {
 
 // Of a size that is fixed what is declared is what it is; of any size it is the most that may come.
 TEST(ImageStack, DeclaresWhatItHolds) {
-  for (const Json& config : {StagedConfig(32, 3, 8), StagedConfig(32, 3, 4)}) {
+  Json reversible = PlainConfig(32);
+  reversible["reversible"] = true;
+  reversible["positions"] = "learned";
+  for (const Json& config : {StagedConfig(32, 3, 8), StagedConfig(32, 3, 4), reversible}) {
     for (Precision precision : Precisions()) {
       for (int threads : {1, 3}) {
         const RandomModel model = MakeRandomModel(config, precision);
@@ -275,7 +308,8 @@ TEST(ImageStack, RefusesByName) {
   ExpectRefused(changed(plain, "/input/patch_size", 0), {"patch_size", "0", "below 1"});
   ExpectRefused(changed(plain, "/input/cls", true), {"input", "cls"});
   ExpectRefused(changed(plain, "/stages", staged["stages"]), {"layers or stages"});
-  ExpectRefused(changed(plain, "/reversible", true), {"reversible", "images"});
+  ExpectRefused(changed(staged, "/reversible", true), {"reversible", "stages"});
+  ExpectRefused(changed(changed(plain, "/reversible", true), "/norm", "post"), {"reversible", "pre"});
   ExpectRefused(changed(staged, "/stages", Json::array()), {"stages", "1 to 16"});
   ExpectRefused(changed(staged, "/hidden_size", 1 << 16), {"hidden_size 65536", "2 stages"});
   ExpectRefused(changed(staged, "/stages/1/num_attention_heads", 33),
