@@ -53,10 +53,11 @@ TextFlags::TextFlags(Arguments& arguments) {
   arguments.Flag("global_tokens", &global_tokens,
                  "of each text the tokens that see all and are seen by all, counted from 0: 0,5,17; nothing "
                  "after the = for none; unset: as the model says");
-  arguments.Flag("global_input", &global_input,
-                 "of each text the second input of a model that has two: 'ids: [5, 9]' and, of each token of "
-                 "the text, which of these it belongs to, counted from 0, -1 for none: 'membership: [0, 0, 1, "
-                 "-1]'; what is left out is as the model says");
+  arguments.Flag(
+      "global_input", &global_input,
+      "of each text the second input of a model that has two: 'ids: [5, 9]' and, of each token of "
+      "the text, which of these it belongs to, counted from 0, -1 for none: 'membership: [0, 0, 1, "
+      "-1]'; what is left out is as the model says");
   arguments.Choice("as", &form,
                    "what a text is: text, tokens (ids: 17 4 9) or pair (two texts, a tab between)",
                    {{"text", InputForm::kText}, {"tokens", InputForm::kTokens}, {"pair", InputForm::kPair}});

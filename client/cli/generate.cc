@@ -1,7 +1,7 @@
 // heed generate: text as the model makes it, each piece written the moment it comes. Of several texts
 // (prompts, or samples of one) the first that goes on is shown as it comes, and the others wait for their
-// turn. Beam search's texts come at its end, the best first. Of a model that draws images the tokens are their
-// pixels, and become files.
+// turn. Beam search's texts come at its end, the best first. Of a model that draws images the tokens are
+// their pixels, and become files.
 #include <chrono>
 
 #include "absl/strings/numbers.h"
@@ -169,9 +169,10 @@ GenerateFlags::GenerateFlags(Arguments& arguments) {
   arguments.Flag("logprobs", &logprobs, "a line a token, with its log-probability");
   arguments.Flag("top_logprobs", &top_logprobs, "and those of the n likeliest in its place, 0 to 20",
                  {0, 20});
-  arguments.Flag("png", &png,
-                 "of a model that draws images: write them to this file, several to FILE-1.png and so on; prompts "
-                 "are pixels, --as=tokens, and without one the image is drawn from its first")
+  arguments
+      .Flag("png", &png,
+            "of a model that draws images: write them to this file, several to FILE-1.png and so on; prompts "
+            "are pixels, --as=tokens, and without one the image is drawn from its first")
       .is_path = true;
 }
 

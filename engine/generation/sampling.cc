@@ -124,8 +124,7 @@ void MinP(Candidates& candidates, double share) {
 // End tokens are removed while the text is too short, and what is no choice always.
 absl::Status NoTokenLeft(const SamplingOptions& options) {
   if (options.min_tokens == 0)
-    return absl::InternalError(
-        Cat("the model gave logit -inf for every token below ", options.choices));
+    return absl::InternalError(Cat("the model gave logit -inf for every token below ", options.choices));
   return absl::FailedPreconditionError(
       Cat("min_tokens is ", options.min_tokens,
           ", and before that the model gives end tokens only: ask for fewer"));

@@ -1,7 +1,7 @@
 // PNG and JPEG files to pixels. Files are hostile until proven otherwise: the size is checked before anything
-// of it is allocated, a file of which pixels are damaged or missing is refused, and no more than so many scans
-// of a JPEG are read. What only stands in the way of a JPEG's pixels, bytes that belong to nothing, is passed
-// over.
+// of it is allocated, a file of which pixels are damaged or missing is refused, and no more than so many
+// scans of a JPEG are read. What only stands in the way of a JPEG's pixels, bytes that belong to nothing, is
+// passed over.
 #ifndef HEED_ENGINE_IMAGES_DECODE_H_
 #define HEED_ENGINE_IMAGES_DECODE_H_
 

@@ -65,8 +65,7 @@ PixelSize ReadSides(JsonFields& fields, const std::string& key) {
 // 0: the size has none.
 int64_t ReadShortestEdge(JsonFields& fields, Dialect dialect) {
   const Json& size = fields.Raw("size");
-  if (!size.is_object())
-    return dialect == Dialect::kPlain ? 0 : fields.RequiredInt("size", 1, kMostSide);
+  if (!size.is_object()) return dialect == Dialect::kPlain ? 0 : fields.RequiredInt("size", 1, kMostSide);
   if (!size.contains("shortest_edge")) return 0;
   JsonFields edges(size, fields.Name("size"));
   const int64_t shortest = edges.RequiredInt("shortest_edge", 1, kMostSide);

@@ -1,5 +1,5 @@
-// Images of another size. Resized() is as Pillow resizes: each pixel is a sum of those beneath a filter that is
-// as wide as the image shrinks, so that nothing is left out; first along lines, then along columns, each
+// Images of another size. Resized() is as Pillow resizes: each pixel is a sum of those beneath a filter that
+// is as wide as the image shrinks, so that nothing is left out; first along lines, then along columns, each
 // rounded to 8 bits. The sums are in whole numbers, so the result is the same on every machine.
 #ifndef HEED_ENGINE_IMAGES_RESIZE_H_
 #define HEED_ENGINE_IMAGES_RESIZE_H_

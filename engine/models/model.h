@@ -70,7 +70,7 @@ struct DrawnImage {
   int64_t height = 0, width = 0;  // 0: it draws none
   int64_t channels = 1;
   int32_t levels = 0;  // ids from here on are no pixels: one may stand in front and say what is to be drawn
-  int32_t start = -1;  // what stands in front where nothing is said; -1: nothing does, the first pixel is given
+  int32_t start = -1;  // what stands in front where nothing is said; -1: the first pixel, which is given
 
   int64_t pixels() const { return height * width * channels; }  // of all channels
   int64_t front() const { return start >= 0 ? 1 : 0; }          // tokens before the first pixel
@@ -138,7 +138,7 @@ struct ModelInfo {
   InputRow input;
   ImageInput image;
   GlobalInput global_input;
-  DrawnImage drawn;  // if its tokens are no text
+  DrawnImage drawn;                // if its tokens are no text
   std::vector<int64_t> id_limits;  // tables: of each of a row's ids, the number of values; else vocab_size
   TableSchema schema;              // tables: what the columns are called; empty if they have no names
   bool rows_meet = false;          // tables: what a row is answered with depends on the others'

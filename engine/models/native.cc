@@ -135,8 +135,8 @@ bool RowsMeet(const Stack& stack) {
                              [&](const Stack::Attend& attend) { return stack.group(attend) == 0; });
 }
 
-// Positions that are an image's make tokens its pixels. Where a token stands before them, it and the ids after
-// it are none; before levels from 0 on nothing can stand that is not one of them.
+// Positions that are an image's make tokens its pixels. Where a token stands before them, it and the ids
+// after it are none; before levels from 0 on nothing can stand that is not one of them.
 DrawnImage DrawnBy(const ModelConfig& config, const LoadedStack& loaded) {
   if (config.grid.size() != 2 || config.architecture != Architecture::kDecoder ||
       config.head != Head::kLanguageModel) {

@@ -6,7 +6,7 @@
 //                       vectors of input_size numbers. The positions of either are added
 //   input_size, num_latents
 //   cross_attention ({"type": "full"})  attention of any type that reads a source, with its own num_heads
-//   layers              [{"attention", "ffn"}, ...], those of one block, may be none; its first ffn is "dense"
+//   layers              [{"attention", "ffn"}, ...] of one block, or none; its first ffn is "dense"
 //   block_weights       which weights each block has: [0, 1, 1]
 //   head                "classification": classifier(norm(mean of the latents)); "none": the latents
 // Tensors: latents [num_latents, hidden_size], embed.tokens.weight [vocab_size, input_size],

@@ -1,6 +1,6 @@
 // The memory that answers take, and images that files become, known before it is used: what an input may be
-// answered with at the most is reserved when its tokens are known, and given back when its call has ended; that
-// of an image when its size is known, and given back when its job has gone.
+// answered with at the most is reserved when its tokens are known, and given back when its call has ended;
+// that of an image when its size is known, and given back when its job has gone.
 #ifndef HEED_SERVER_JOBS_ANSWER_MEMORY_H_
 #define HEED_SERVER_JOBS_ANSWER_MEMORY_H_
 

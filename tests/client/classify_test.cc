@@ -69,8 +69,9 @@ TEST(Classify, AGlobalInputIsOfEachText) {
     sent = request;
     return CallGood(context, request, response);
   };
-  ASSERT_EQ(RunAt(server, {"classify", "--global_input=ids: [5, 9] membership: [0, 1, -1]", "one", "two"}).exit,
-            kDone);
+  ASSERT_EQ(
+      RunAt(server, {"classify", "--global_input=ids: [5, 9] membership: [0, 1, -1]", "one", "two"}).exit,
+      kDone);
   ASSERT_EQ(sent.inputs_size(), 2);
   for (const v1::Input& input : sent.inputs()) {
     EXPECT_EQ(input.global_input().ShortDebugString(),

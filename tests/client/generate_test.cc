@@ -335,8 +335,8 @@ TEST(Generate, WritesWhatAPromptHasBegunAndSamplesInFilesOfTheirOwn) {
   FakeServer server;
   v1::GenerateRequest sent;
   DrawSmall(server, 1, &sent);
-  const Outcome run = RunAt(
-      server, {"generate", "--png=" + (folder / "a.png"), "--as=tokens", "--samples=2", "4 4 4"});
+  const Outcome run =
+      RunAt(server, {"generate", "--png=" + (folder / "a.png"), "--as=tokens", "--samples=2", "4 4 4"});
   EXPECT_EQ(run.exit, kDone) << run.err;
   for (const char* file : {"a-1.png", "a-2.png"})
     EXPECT_EQ(ReadPng(folder / file), Grey({255, 255, 255, 191, 255, 0}));

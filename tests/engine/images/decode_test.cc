@@ -38,8 +38,9 @@ TEST(EncodePng, IsReadAsItsPixels) {
 }
 
 TEST(EncodePng, WhatNoFileHoldsIsRefused) {
-  EXPECT_THAT(EncodePng({.height = 1, .width = 1, .channels = 5, .values = {1, 2, 3, 4, 5}}).status().message(),
-              HasSubstr("5 channels, a PNG file has 1 to 4"));
+  EXPECT_THAT(
+      EncodePng({.height = 1, .width = 1, .channels = 5, .values = {1, 2, 3, 4, 5}}).status().message(),
+      HasSubstr("5 channels, a PNG file has 1 to 4"));
   EXPECT_THAT(EncodePng({.height = 0, .width = 1, .values = {}}).status().message(), HasSubstr("height 0"));
 }
 
@@ -157,7 +158,8 @@ TEST(DecodeImage, BytesOfAJpegThatBelongToNothingAreLeftOut) {
     const std::string file = Bytes(whole), frame = whole == kProgressiveJpeg ? "\xff\xc2" : "\xff\xc0";
     const std::vector<uint8_t> values = DecodeImage(file)->values;
     for (const std::string& longer :
-         {file + "what a camera adds", Before(file, "\xff\xd9", "\x12\x34\x56\x78\x12\x34"), Before(file, frame, "\1\2\3")}) {
+         {file + "what a camera adds", Before(file, "\xff\xd9", "\x12\x34\x56\x78\x12\x34"),
+          Before(file, frame, "\1\2\3")}) {
       const auto image = DecodeImage(longer);
       ASSERT_TRUE(image.ok()) << image.status();
       EXPECT_EQ(image->values, values);

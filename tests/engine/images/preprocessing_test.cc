@@ -122,8 +122,7 @@ TEST(ImagePreprocessing, AClipsSizeIsItsShortestEdge) {
                                         {"do_center_crop", true},
                                         {"crop_size", 8},
                                         {"do_normalize", false}});
-  EXPECT_EQ(made.Decode(Bytes(kPng))->values,
-            Cropped(Resized(8, 12, Resample::kBicubic), 8, 8).values);
+  EXPECT_EQ(made.Decode(Bytes(kPng))->values, Cropped(Resized(8, 12, Resample::kBicubic), 8, 8).values);
 }
 
 TEST(ImagePreprocessing, AConvNextsMiddleIsAPartAndALargeOneIsWhole) {

@@ -295,13 +295,14 @@ TEST(EtcStack, CostsItsProductsAndThePairsThatSeeOneAnother) {
 TEST(EtcStack, OfTheLastLayerOnlyTheStreamThatIsReadIsComputed) {
   constexpr double kLong = 1000, kGlobal = 167, kWidth = 32, kHidden = 64, kRadius = 5, kLabels = 5;
   const auto cost = [](const Json& config) { return MakeRandomModel(config)->Cost(1000, 167); };
-  const double local = kLong * (2 * kRadius + 1) - kRadius * (kRadius + 1), whole = cost(Etc("none", kUnlabelled)),
+  const double local = kLong * (2 * kRadius + 1) - kRadius * (kRadius + 1),
+               whole = cost(Etc("none", kUnlabelled)),
                row = kWidth * kWidth + 2 * kWidth * kHidden;  // of "o" and of the ffn
   EXPECT_DOUBLE_EQ(cost(Etc("classification", kUnlabelled)),
                    whole - kLong * row - 2 * kWidth * (local + kLong * kGlobal) + kWidth * kLabels);
-  EXPECT_DOUBLE_EQ(cost(Etc("token_classification", kUnlabelled)),
-                   whole - kGlobal * row - 2 * kWidth * (kGlobal * kGlobal + kLong * kGlobal) +
-                       kLong * kWidth * kLabels);
+  EXPECT_DOUBLE_EQ(
+      cost(Etc("token_classification", kUnlabelled)),
+      whole - kGlobal * row - 2 * kWidth * (kGlobal * kGlobal + kLong * kGlobal) + kLong * kWidth * kLabels);
 }
 
 TEST(EtcStack, TellsWhatServersNeed) {

@@ -54,12 +54,9 @@ struct Photo {
 };
 
 const std::map<std::string, Photo>& Photos() {
-  static const std::map<std::string, Photo> photos = {{"colour", {3, false, Resizing()}},
-                                                      {"grey", {1, false, Resizing()}},
-                                                      {"cut", {3, true, Cutting()}},
-                                                      {"any", {3, false, AsTheyAre()}},
-                                                      {"fixed", {3, true, AsTheyAre()}},
-                                                      {"pixels", {3, false, nullptr}}};
+  static const std::map<std::string, Photo> photos = {
+      {"colour", {3, false, Resizing()}}, {"grey", {1, false, Resizing()}},  {"cut", {3, true, Cutting()}},
+      {"any", {3, false, AsTheyAre()}},   {"fixed", {3, true, AsTheyAre()}}, {"pixels", {3, false, nullptr}}};
   return photos;
 }
 
@@ -107,9 +104,8 @@ v1::ClassifyRequest Asking(const std::string& model, const std::vector<v1::Input
 
 TEST(ImageFiles, AreAnsweredAsThePixelsThatTheyAreMadeInto) {
   auto world = PhotosWorld();
-  const std::pair<std::string, const char*> cases[] = {
-      {"colour", kPng},    {"colour", kJpeg}, {"grey", kPng},
-      {"grey", kGreyJpeg}, {"cut", kJpeg},    {"any", kPng}};
+  const std::pair<std::string, const char*> cases[] = {{"colour", kPng},    {"colour", kJpeg}, {"grey", kPng},
+                                                       {"grey", kGreyJpeg}, {"cut", kJpeg},    {"any", kPng}};
   for (const auto& [model, file] : cases) {
     SCOPED_TRACE(model);
     const std::string bytes = Bytes(file);
@@ -153,13 +149,15 @@ TEST(ImageFiles, ThatAreWrongAreToldWhy) {
 }
 
 TEST(ImageFiles, TakeMemoryAsLongAsTheyAreWorkedOn) {
-  World world({{"any", [] { return Loaded({3, false, AsTheyAre()}); }}}, [](config::v1::ServerConfig& config) {
-    config.mutable_limits()->set_answer_bytes(65536);
-    config.mutable_limits()->set_answers_bytes(100'000);
-  });
+  World world({{"any", [] { return Loaded({3, false, AsTheyAre()}); }}},
+              [](config::v1::ServerConfig& config) {
+                config.mutable_limits()->set_answer_bytes(65536);
+                config.mutable_limits()->set_answers_bytes(100'000);
+              });
   ASSERT_TRUE(world.server().Load().ok());
   const auto file = [](int64_t side) {
-    return FileOf(*EncodePng({.height = side, .width = side, .values = std::vector<uint8_t>(3 * side * side)}));
+    return FileOf(
+        *EncodePng({.height = side, .width = side, .values = std::vector<uint8_t>(3 * side * side)}));
   };
   ExpectTold(Ask(world, Asking("any", {file(54)})).status,
              {.reason = "ANSWER_TOO_LARGE",
