@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # The demonstration: a server with the shipped models on ports of its own choice, sentences and rows of a table
-# classified, words translated to their sounds, a text streamed, another from a model whose memory does not grow, and
-# what that moved in the metrics. The arguments are the command that is `heed`: ./dev demo and ./dev image call this.
+# classified, words translated to their sounds, a picture drawn and recognised, a text streamed, another from a model
+# whose memory does not grow, and what that moved in the metrics. The arguments are the command that is `heed`:
+# ./dev demo and ./dev image call this.
 set -euo pipefail
 
 folder=$(mktemp -d)
@@ -51,6 +52,10 @@ END
 heading "heed generate --model=g2p --beams=4"
 "$@" generate "$to" --model=g2p --beams=4 "thorough"
 "$@" generate "$to" --model=g2p --beams=4 "transformer"
+
+heading "heed generate --model=digit-drawing --png=digit.png, and another model reads what it drew"
+"$@" generate "$to" --model=digit-drawing --png="$folder/digit.png" --seed=3
+"$@" classify "$to" --model=digits --image="$folder/digit.png"
 
 heading "heed generate --model=shakespeare"
 "$@" generate "$to" --model=shakespeare --max_tokens=300 --seed=1 --temperature=0.7 "KING RICHARD:
