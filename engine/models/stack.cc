@@ -125,12 +125,14 @@ void Stack::LeaveOutUnread() {
   for (size_t set = 0; set < sets_.size(); ++set) {
     if (sets_[set].remembered || sets_[set].kept > 0) read[set] = true;
   }
-  std::vector<int> order;  // from the last on
+  std::vector<bool> stepped(sets_.size());  // by a program that stays: it has what was attended to added
+  std::vector<int> order;                   // from the last on
   for (auto number = order_.rbegin(); number != order_.rend(); ++number) {
     const Phase& phase = phases_[*number];
-    if (!read[phase.set]) continue;
-    order.push_back(*number);
     const bool attends = phase.kind == Phase::Kind::kAttend || phase.kind == Phase::Kind::kTakeSource;
+    if (!read[phase.set] || (attends && !stepped[phase.set])) continue;
+    order.push_back(*number);
+    if (phase.kind == Phase::Kind::kProgram) stepped[phase.set] = true;
     const int from = attends ? attentions_[phase.attend].source : phase.from;
     if (from != kItself) read[from] = true;
   }
