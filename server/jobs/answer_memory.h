@@ -20,6 +20,7 @@ class AnswerMemory {
       : of_a_request_(std::min(of_a_request, of_all)), of_all_(of_all) {}
 
   int64_t reserved() const { return reserved_; }
+  int64_t limit() const { return of_all_; }
 
  private:
   friend class ReservedAnswer;

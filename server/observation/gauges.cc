@@ -11,6 +11,7 @@
 #include <string>
 #include <utility>
 
+#include "engine/base/free_memory.h"
 #include "engine/base/threads.h"
 #include "engine/ops/microkernel.h"
 #include "server/observation/log.h"
@@ -110,6 +111,7 @@ void AddSources(const GaugeSources& sources, std::vector<MetricFamily>& out) {
   add("heed_listener_up", "Whether the port takes connections.", sources.listener_up);
   add("heed_answer_bytes_reserved", "Memory reserved by answers that are not yet written.",
       sources.answer_bytes_reserved);
+  add("heed_answer_limit_bytes", "Memory that answers may reserve.", sources.answer_bytes_limit);
 }
 
 void AddServer(std::vector<MetricFamily>& out) {
@@ -117,6 +119,9 @@ void AddServer(std::vector<MetricFamily>& out) {
                          {{"version", HEED_VERSION}}));
   out.push_back(OneValue("heed_isa_info", "What the engine computes with; always 1.", MetricType::Gauge, 1,
                          {{"isa", MicroKernelIsa()}, {"cpus", std::to_string(AvailableCpus())}}));
+  out.push_back(OneValue("heed_memory_available_bytes",
+                         "Memory that the machine, and this process's control groups, have left.",
+                         MetricType::Gauge, static_cast<double>(FreeMemory())));
   out.push_back(OneValue("heed_log_lines_dropped_total",
                          "Lines of the log that nobody could take, or that were too many of a kind.",
                          MetricType::Counter, static_cast<double>(LogLinesDropped())));

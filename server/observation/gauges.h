@@ -18,6 +18,7 @@ struct GaugeSources {
   std::function<int64_t()> calls_in_flight;
   std::function<bool()> listener_up;
   std::function<int64_t()> answer_bytes_reserved;
+  std::function<int64_t()> answer_bytes_limit;
 };
 
 // Thread-safe.

@@ -129,6 +129,9 @@ ModelMetrics::ModelMetrics(prometheus::Registry& registry, const ModelSpec& spec
   for (ErrorReason reason :
        {ErrorReason::kQueueFull, ErrorReason::kAnswersFull, ErrorReason::kServerStopping})
     shed_.Of(reason);
+  for (ErrorReason reason :
+       {ErrorReason::kClientStalled, ErrorReason::kModelError, ErrorReason::kOutputNotFinite})
+    failure_.Of(reason);  // alerts watch them, and an increase needs a value before
 }
 
 void ModelMetrics::Loaded(Duration time) { load_seconds_.Set(ToSeconds(time)); }

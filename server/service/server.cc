@@ -183,7 +183,8 @@ absl::Status Server::State::ListenForMetrics() {
   auto gauges = std::make_shared<Gauges>(
       &registry, GaugeSources{.calls_in_flight = [this] { return edge.inside(); },
                               .listener_up = [this] { return listener_up(); },
-                              .answer_bytes_reserved = [this] { return answer_memory.reserved(); }});
+                              .answer_bytes_reserved = [this] { return answer_memory.reserved(); },
+                              .answer_bytes_limit = [this] { return answer_memory.limit(); }});
   ASSIGN_OR_RETURN(metrics_server,
                    MetricsServer::Listen(config.metrics_address(), {metrics.families(), gauges}));
   return absl::OkStatus();

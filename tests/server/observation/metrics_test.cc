@@ -40,10 +40,12 @@ TEST(Metrics, GaugesAreOfTheSourcesGiven) {
   };
   const std::string all = families({.calls_in_flight = [] { return 3; },
                                     .listener_up = [] { return true; },
-                                    .answer_bytes_reserved = [] { return 1 << 20; }});
+                                    .answer_bytes_reserved = [] { return 1 << 20; },
+                                    .answer_bytes_limit = [] { return 1 << 21; }});
   EXPECT_EQ(MetricSum(all, "heed_calls_in_flight"), 3);
   EXPECT_EQ(MetricSum(all, "heed_listener_up"), 1);
   EXPECT_EQ(MetricSum(all, "heed_answer_bytes_reserved"), 1 << 20);
+  EXPECT_EQ(MetricSum(all, "heed_answer_limit_bytes"), 1 << 21);
   EXPECT_FALSE(Families(families({})).contains("heed_listener_up"));
 }
 

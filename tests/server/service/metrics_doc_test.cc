@@ -28,6 +28,7 @@ const std::map<std::string, std::string>& Moves() {
       {"grpc_server_handled_total", "when a call has ended"},
       {"grpc_server_handling_seconds", "when a call has ended"},
       {"heed_answer_bytes_reserved", "read when scraped"},
+      {"heed_answer_limit_bytes", "never"},
       {"heed_batch_size", "before each pass"},
       {"heed_batch_tokens", "before each pass"},
       {"heed_build_info", "never"},
@@ -40,6 +41,7 @@ const std::map<std::string, std::string>& Moves() {
       {"heed_kv_cache_usage_ratio", "read when scraped"},
       {"heed_listener_up", "read when scraped"},
       {"heed_log_lines_dropped_total", "when a line of the log is dropped"},
+      {"heed_memory_available_bytes", "read when scraped"},
       {"heed_model_failures_total", "when a pass has thrown; the log says what"},
       {"heed_model_load_seconds", "when the model is ready"},
       {"heed_model_state", "read when scraped"},
@@ -117,7 +119,9 @@ std::string Document(const std::map<std::string, ExposedFamily>& families) {
       "start, or when a model is ready, so it shows 0 before it moves; `heed_request_failure_total` alone "
       "begins "
       "with a\n"
-      "reason's first failure. Labels are methods, models and words of ours: nothing of a request.\n\n"
+      "reason's first failure, but for CLIENT_STALLED, MODEL_ERROR and OUTPUT_NOT_FINITE. Labels are "
+      "methods, models and\n"
+      "words of ours: nothing of a request.\n\n"
       "Buckets of durations are the config's `metrics.duration_buckets`, else 100 microseconds to 600 s, at "
       "most "
       "a factor of\n"

@@ -151,8 +151,9 @@ TEST(Metrics, EveryFamilyMoves) {
 
   // What says how things are: it moved when the server started, from nothing.
   for (const char* family :
-       {"heed_build_info", "heed_isa_info", "heed_listener_up", "heed_model_load_seconds", "heed_model_state",
-        "heed_state_limit_bytes", "process_resident_memory_bytes", "process_open_fds", "process_max_fds",
+       {"heed_answer_limit_bytes", "heed_build_info", "heed_memory_available_bytes", "heed_isa_info",
+        "heed_listener_up", "heed_model_load_seconds", "heed_model_state", "heed_state_limit_bytes",
+        "process_resident_memory_bytes", "process_open_fds", "process_max_fds",
         "process_virtual_memory_bytes", "process_virtual_memory_max_bytes", "process_start_time_seconds",
         "process_threads"}) {
     EXPECT_GT(MetricSum(*world, family), 0) << family;
@@ -259,6 +260,15 @@ TEST(Metrics, FailuresCarryTheirReason) {
   EXPECT_EQ(failures("INPUT_EMPTY"), 1);
   EXPECT_EQ(failures("INPUT_TOO_LONG"), 2);
   EXPECT_EQ(MetricSum(exposition, "heed_requests_shed_total"), 0);  // no load would have let them in
+}
+
+// An alert on an increase would not see the first failure of a counter that begins with it.
+TEST(Metrics, FailuresThatAlertsWatchShowZeroBeforeTheFirst) {
+  auto world = NarrowWorld();
+  const std::string exposition = Metrics(*world);
+  for (const char* reason : {"CLIENT_STALLED", "MODEL_ERROR", "OUTPUT_NOT_FINITE"})
+    EXPECT_NE(exposition.find(Cat("reason=\"", reason, "\"")), std::string::npos) << reason;
+  EXPECT_EQ(MetricSum(exposition, "heed_request_failure_total"), 0);
 }
 
 // An input that is refused is shed once, however many samples were asked for.
