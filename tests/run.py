@@ -182,7 +182,8 @@ def stage_format():
 
 
 def stage_rules():
-    for test in ("layering_test", "rules_test", "proto_test", "dev_test", "serve_test", "survey_doc_test"):
+    for test in ("layering_test", "rules_test", "proto_test", "dev_test", "serve_test", "survey_doc_test",
+                 "operations_doc_test"):
         python(test)
 
 
@@ -228,9 +229,14 @@ def stage_image():
     check("image", status, int(status == 0), int(status != 0))
 
 
+def stage_watch():
+    for test in ("watch_test", "grafana_schema_test", "rolling_upgrade_test"):
+        python(test)
+
+
 QUICK = (stage_release, stage_golden, stage_format, stage_rules)
 NORMAL = QUICK + (stage_asan, stage_tsan, stage_levels, stage_readme)
-FULL = NORMAL + (stage_oracle, stage_image)
+FULL = NORMAL + (stage_oracle, stage_watch, stage_image)
 
 
 def run_stages(stages):
