@@ -40,6 +40,11 @@ std::string LimitsText(Limits limits) {
 
 }  // namespace
 
+std::string HelpOf(const FlagEntry& flag) {
+  const bool shows = !flag.fallback.empty() && !flag.is_bool;
+  return shows ? Cat(flag.help, " (default ", flag.fallback, ")") : flag.help;
+}
+
 std::string_view Nearest(std::string_view typed, const std::vector<std::string_view>& names) {
   std::string_view best;
   size_t least = std::min(typed.size(), 1 + std::max<size_t>(2, typed.size() / 3));
@@ -145,11 +150,8 @@ absl::Status Arguments::Unknown(std::string_view word) const {
 
 std::string Arguments::Help() const {
   std::string help = Cat("heed ", command_, " ", usage_, "\n\n", summary_, "\n\n");
-  for (const FlagEntry& flag : flags_) {
-    const bool shows = !flag.fallback.empty() && !flag.is_bool;
-    const std::string fallback = shows ? Cat(" (default ", flag.fallback, ")") : "";
-    absl::StrAppendFormat(&help, "  --%-18s %s%s\n", flag.name, flag.help, fallback);
-  }
+  for (const FlagEntry& flag : flags_)
+    absl::StrAppendFormat(&help, "  --%-18s %s\n", flag.name, HelpOf(flag));
   return help;
 }
 

@@ -48,6 +48,9 @@ struct FlagEntry {
   std::function<absl::Status(std::string_view value)> set;
 };
 
+// What help says of it: its text, and its default where it has one.
+std::string HelpOf(const FlagEntry& flag);
+
 // What a variable of type T holds: T, or what the optional may hold.
 template <typename T>
 struct FlagValue {

@@ -1,9 +1,11 @@
 #include "client/cli/command.h"
 
 #include <optional>
+#include <sstream>
 
 #include "absl/strings/str_format.h"
 #include "client/cli/completion.h"
+#include "client/cli/man.h"
 
 namespace heed::cli {
 namespace {
@@ -27,7 +29,8 @@ std::string Table(std::span<const Command> commands) {
     absl::StrAppendFormat(&text, "  %-10s %s\n", command.name, command.summary);
   return text +
          "\n`heed help COMMAND` lists its flags\n`heed completion bash` and `heed completion zsh` print what "
-         "makes the shell complete them\n`heed --version` says which heed this is\n";
+         "makes the shell complete them\n`heed man` prints the manual page: heed man | man -l -\n`heed "
+         "--version` says which heed this is\n";
 }
 
 std::optional<std::string> Completion(std::span<const Command> commands, std::string_view shell) {
@@ -61,6 +64,16 @@ int UnknownCommand(std::span<const Command> commands, std::string_view typed, Te
 
 }  // namespace
 
+// Asked for its help, a command does nothing else.
+std::vector<FlagEntry> FlagsOf(const Command& command) {
+  std::istringstream in;
+  std::ostringstream out, err;
+  Terminal terminal{in, out, err};
+  Arguments arguments(std::string(command.name), "", "", {"--help"});
+  command.run(arguments, terminal);
+  return arguments.flags();
+}
+
 int RunCommand(std::span<const Command> commands, const std::vector<std::string>& words, Terminal& terminal) {
   if (words.empty()) {
     terminal.err << Table(commands);
@@ -73,6 +86,10 @@ int RunCommand(std::span<const Command> commands, const std::vector<std::string>
   }
   if (words[0] == "--version") {
     terminal.out << "heed " << HEED_VERSION << "\n";
+    return Finish(terminal, kDone);
+  }
+  if (words[0] == "man") {
+    terminal.out << ManPage(commands);
     return Finish(terminal, kDone);
   }
   if (words[0] == "completion") return PrintCompletion(commands, words, terminal);

@@ -20,9 +20,12 @@ struct Command {
   int (*run)(Arguments& arguments, Terminal& terminal);  // returns the exit status
 };
 
+// The flags of a command, as it declares them.
+std::vector<FlagEntry> FlagsOf(const Command& command);
+
 // `heed WORDS`: finds the command and runs it. `help`, `help COMMAND`, `--help` show the table or a command's
-// flags, `--version` the version, `completion SHELL` what makes a shell complete all this. The exit status is
-// kUsage where the words name no command.
+// flags, `--version` the version, `completion SHELL` what makes a shell complete all this, `man` the manual
+// page. The exit status is kUsage where the words name no command.
 int RunCommand(std::span<const Command> commands, const std::vector<std::string>& words, Terminal& terminal);
 
 // The commands, one file each.

@@ -1,26 +1,14 @@
 #include "client/cli/completion.h"
 
-#include <sstream>
 #include <vector>
 
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "client/cli/arguments.h"
-#include "client/cli/terminal.h"
 #include "engine/base/status.h"
 
 namespace heed::cli {
 namespace {
-
-// As a command declares them: asked for its help, it does nothing else.
-std::vector<FlagEntry> FlagsOf(const Command& command) {
-  std::istringstream in;
-  std::ostringstream out, err;
-  Terminal terminal{in, out, err};
-  Arguments arguments(std::string(command.name), "", "", {"--help"});
-  command.run(arguments, terminal);
-  return arguments.flags();
-}
 
 bool TakesFolders(const Command& command) { return command.usage.find("FOLDER") != command.usage.npos; }
 
@@ -69,7 +57,7 @@ _heed() {
   case $command:${flag%=} in
 {values}  esac
   [[ ${#how[@]} != 0 || $flag == *= ]] || case $COMP_CWORD:$command:$word in
-    1:*) how=(-W '{commands} help completion --help --version') ;;
+    1:*) how=(-W '{commands} help completion man --help --version') ;;
     *:help:*) how=(-W '{commands}') ;;
     *:completion:*) how=(-W 'bash zsh') ;;
 {flags}  esac
@@ -114,6 +102,7 @@ _heed() {
   local -a commands=(
 {commands}    'help:The commands, or a command'\''s flags.'
     'completion:What makes a shell complete all this.'
+    'man:The manual page.'
   )
   if ((CURRENT == 2)); then
     _describe command commands

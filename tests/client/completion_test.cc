@@ -64,7 +64,7 @@ std::vector<std::string> Offered(const std::vector<std::string>& words) {
 TEST(BashCompletion, OffersCommands) {
   EXPECT_THAT(Offered({"heed", "cl"}), ElementsAre("classify"));
   EXPECT_THAT(Offered({"heed", ""}), UnorderedElementsAre("classify", "generate", "inspect", "help",
-                                                          "completion", "--help", "--version"));
+                                                          "completion", "man", "--help", "--version"));
   EXPECT_THAT(Offered({"heed", "help", "ge"}), ElementsAre("generate"));
   EXPECT_THAT(Offered({"heed", "completion", ""}), ElementsAre("bash", "zsh"));
 }
