@@ -8,20 +8,18 @@ fences is not run: what takes hours, or needs what a test must not use.
 grpcurl is in no Debian. Where there is none, and there is Go here or on the host, it is built once, in the cache; where
 that cannot be, its commands are not run.
 """
-import functools
 import os
 import pathlib
 import re
 import shutil
 import subprocess
-import tempfile
 import unittest
+
+import registry
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGES = ("README.md", "CONTRIBUTING.md")
 GRPCURL, VERSION = "github.com/fullstorydev/grpcurl/cmd/grpcurl", "v1.9.4"
-GO = (os.environ["PATH"], "/usr/local/go/bin", "/host/usr/local/go/bin", "/host/usr/bin")  # ./dev shows the host there
-HOST_CERTIFICATES = "/host/etc/ssl/certs/ca-certificates.crt"
 
 
 def fences(page):
@@ -33,40 +31,10 @@ def commands_of(fence):
     return re.findall(r"^\$ (.*)$", fence, re.MULTILINE)
 
 
-@functools.cache
 def grpcurl():
-    """The folder that grpcurl is in; None, said once, where it cannot be had."""
-    if found := shutil.which("grpcurl"):
-        return os.path.dirname(found)
-    cache = pathlib.Path(os.environ.get("HEED_CACHE") or pathlib.Path.home() / ".cache/heed")
-    folder = cache / f"grpcurl-{VERSION}"
-    why = "" if (folder / "grpcurl").exists() else build_grpcurl(cache, folder)
-    if why:
-        print(f"not run: grpcurl ({why})", flush=True)
-    return None if why else str(folder)
-
-
-def build_grpcurl(cache, folder):
-    """Why that has failed; empty if it has not."""
-    go = shutil.which("go", path=os.pathsep.join(GO))
-    if not go:
-        return "no Go"
-    cache.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=cache) as work:  # what Go downloads is not kept
-        env = {**os.environ, "GOBIN": f"{work}/bin", "GOPATH": f"{work}/path", "GOCACHE": f"{work}/objects",
-               "GOFLAGS": "-modcacherw", "CGO_ENABLED": "0"}
-        if os.path.exists(HOST_CERTIFICATES):  # those that a network of the host's own may need
-            env["SSL_CERT_FILE"] = HOST_CERTIFICATES
-        try:
-            done = subprocess.run([go, "install", f"{GRPCURL}@{VERSION}"], env=env, capture_output=True, text=True,
-                                  timeout=900)
-        except subprocess.TimeoutExpired:
-            return "`go install` took too long"
-        if done.returncode:
-            return "`go install` has failed: " + done.stderr.strip().rpartition("\n")[2]
-        folder.mkdir(exist_ok=True)
-        os.replace(f"{work}/bin/grpcurl", folder / "grpcurl")
-    return ""
+    """The folder that grpcurl is in; None where it cannot be had."""
+    found = shutil.which("grpcurl") or registry.go_program(GRPCURL, VERSION)
+    return found and os.path.dirname(found)
 
 
 class Server:
