@@ -82,7 +82,6 @@ class Config(unittest.TestCase):
 
     def test_the_config_lies_where_the_server_is_told_to_look(self):
         self.assertIn("--config=/etc/heed/heed.textproto", one(r"ExecStart=(.*)", DEPLOY / "heed.service"))
-        self.assertIn("put 644 deploy/heed.textproto etc/heed/heed.textproto", (DEPLOY / "deb.sh").read_text())
         self.assertIn("source: ./heed.textproto, target: /etc/heed/heed.textproto,",
                       (DEPLOY / "compose.yaml").read_text())
         self.assertIn("name: config, mountPath: /etc/heed,", (KUBERNETES / "base/deployment.yaml").read_text())

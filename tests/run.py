@@ -183,7 +183,7 @@ def stage_format():
 
 def stage_rules():
     for test in ("layering_test", "rules_test", "proto_test", "dev_test", "serve_test", "survey_doc_test",
-                 "operations_doc_test"):
+                 "deploy_test", "operations_doc_test"):
         python(test)
 
 
@@ -234,9 +234,13 @@ def stage_watch():
         python(test)
 
 
+def stage_deploy():
+    python("manifests_test")
+
+
 QUICK = (stage_release, stage_golden, stage_format, stage_rules)
 NORMAL = QUICK + (stage_asan, stage_tsan, stage_levels, stage_readme)
-FULL = NORMAL + (stage_oracle, stage_watch, stage_image)
+FULL = NORMAL + (stage_oracle, stage_watch, stage_image, stage_deploy)
 
 
 def run_stages(stages):
