@@ -158,7 +158,7 @@ TEST(Windows, AreRefusedByName) {
        {Place::kEncoder, R"({"window": 4})", {"height and width"}},
        {Place::kEncoder, R"({"window": 0, "height": 4, "width": 4})", {"window", "0", "below 1"}},
        {Place::kEncoder, R"({"window": 257, "height": 4, "width": 4})", {"window", "257", "above 256"}},
-       {Place::kEncoder, R"({"window": 4, "shift": 4, "height": 8, "width": 8})", {"shift", "4", "above 3"}},
+       {Place::kEncoder, R"({"window": 4, "shift": 8, "height": 8, "width": 8})", {"shift", "8", "above 7"}},
        {Place::kEncoder,
         R"({"window": 4, "height": 90000, "width": 90000})",
         {"90000 x 90000", "2147483648"}},
