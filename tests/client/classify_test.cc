@@ -13,6 +13,14 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
+// Answers as CallGood does, and keeps the request.
+auto GoodThatKeeps(v1::ClassifyRequest* sent) {
+  return [sent](auto& context, const v1::ClassifyRequest& request, auto& response) {
+    *sent = request;
+    return CallGood(context, request, response);
+  };
+}
+
 TEST(Classify, PrintsLabelScoreAndText) {
   FakeServer server;
   server.classify = CallGood;
@@ -24,10 +32,7 @@ TEST(Classify, PrintsLabelScoreAndText) {
 TEST(Classify, SendsWhatTheFlagsSay) {
   FakeServer server;
   v1::ClassifyRequest sent;
-  server.classify = [&](auto& context, const v1::ClassifyRequest& request, auto& response) {
-    sent = request;
-    return CallGood(context, request, response);
-  };
+  server.classify = GoodThatKeeps(&sent);
   ASSERT_EQ(RunAt(server, {"classify", "--model=m", "--version=2", "--priority=-3", "--truncate",
                            "--nospecial_tokens", "--top=3", "--threshold=0.5", "--spans", "text"})
                 .exit,
@@ -43,10 +48,7 @@ TEST(Classify, SendsWhatTheFlagsSay) {
 TEST(Classify, GlobalTokensAreOfEachText) {
   FakeServer server;
   v1::ClassifyRequest sent;
-  server.classify = [&](auto& context, const v1::ClassifyRequest& request, auto& response) {
-    sent = request;
-    return CallGood(context, request, response);
-  };
+  server.classify = GoodThatKeeps(&sent);
   ASSERT_EQ(RunAt(server, {"classify", "--global-tokens", "5,0", "one", "two"}).exit, kDone);
   for (const v1::Input& input : sent.inputs())
     EXPECT_EQ(input.global_tokens().ShortDebugString(), "positions: 5 positions: 0");
@@ -65,10 +67,7 @@ TEST(Classify, GlobalTokensAreOfEachText) {
 TEST(Classify, AGlobalInputIsOfEachText) {
   FakeServer server;
   v1::ClassifyRequest sent;
-  server.classify = [&](auto& context, const v1::ClassifyRequest& request, auto& response) {
-    sent = request;
-    return CallGood(context, request, response);
-  };
+  server.classify = GoodThatKeeps(&sent);
   ASSERT_EQ(
       RunAt(server, {"classify", "--global_input=ids: [5, 9] membership: [0, 1, -1]", "one", "two"}).exit,
       kDone);

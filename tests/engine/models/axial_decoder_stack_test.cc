@@ -272,10 +272,7 @@ TEST(AxialDecoderStack, ClonesAndRestoredSequencesGoOnFromAnyPixelWithTheSameBit
       Extend(*model, other.get(), std::span(others).subspan(at), threads, &of_other);
       Extend(*model, first.get(), rest.subspan(at), threads, &expected);
       for (int64_t i = at; i < all; ++i) Extend(*model, clone.get(), rest.subspan(i, 1), threads, &of_clone);
-      const auto restored = model->Start();
-      StateArchive archive = StateArchive::Restoring(bytes);
-      restored->Archive(archive);
-      ASSERT_TRUE(archive.Finish().ok()) << archive.Finish();
+      const auto restored = RestoredSequence(*model, bytes);
       Extend(*model, restored.get(), rest.subspan(at), threads, &of_restored);
       EXPECT_EQ(of_clone, expected) << at;
       EXPECT_EQ(of_restored, expected) << at;

@@ -195,11 +195,8 @@ TEST(EncoderDecoder, CloneAndRestoredGoOnTheSameBits) {
   auto first = model->Start();
   Output prompt;
   RunPass(*model, {Asking(first.get(), RandomIds(random, 150), {1, 2, 3}, &prompt)}, threads);
-  auto clone = first->Clone(), restored = model->Start();
   const std::string bytes = StateOf(*first);
-  StateArchive archive = StateArchive::Restoring(bytes);
-  restored->Archive(archive);
-  ASSERT_TRUE(archive.Finish().ok()) << archive.Finish();
+  auto clone = first->Clone(), restored = RestoredSequence(*model, bytes);
   Output outputs[3];
   Sequence* sequences[] = {first.get(), clone.get(), restored.get()};
   for (int i = 0; i < 3; ++i) {
@@ -207,9 +204,7 @@ TEST(EncoderDecoder, CloneAndRestoredGoOnTheSameBits) {
     RunPass(*model, {Asking(sequences[i], {}, {20 + i}, &prompt)}, threads);
   }
   EXPECT_NE(StateOf(*first), StateOf(*clone));
-  auto again = model->Start();
-  StateArchive second = StateArchive::Restoring(bytes);
-  again->Archive(second);
+  auto again = RestoredSequence(*model, bytes);
   RunPass(*model, {Asking(again.get(), {}, {20}, &outputs[0])}, threads);
   RunPass(*model, {Asking(again.get(), {}, {9}, &outputs[1])}, threads);
   RunPass(*model, {Asking(first.get(), {}, {9}, &outputs[2])}, threads);

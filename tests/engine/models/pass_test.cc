@@ -290,10 +290,7 @@ TEST(Sequence, SavedAndRestoredItGoesOnTheSameBits) {
   prompt.push_back(Last(first.get(), std::vector<int32_t>(150, 3), &out));
   RunPass(*model, prompt, threads);
   std::string bytes = StateOf(*first);
-  auto restored = model->Start();
-  StateArchive archive = StateArchive::Restoring(bytes);
-  restored->Archive(archive);
-  ASSERT_TRUE(archive.Finish().ok()) << archive.Finish();
+  auto restored = RestoredSequence(*model, bytes);
   for (auto [sequence, output] : {std::pair{first.get(), &of_first}, {restored.get(), &of_restored}}) {
     std::vector<Work> step;
     step.push_back(Last(sequence, {5}, output));

@@ -3,6 +3,7 @@
 #define HEED_TESTS_ENGINE_MODELS_STATE_H_
 
 #include <cstdint>
+#include <memory>
 #include <random>
 #include <string>
 
@@ -31,11 +32,23 @@ inline size_t OriginBytes(const Model& model) {
   return bytes.size();
 }
 
-// Restores the bytes into a fresh sequence.
-inline absl::Status Restored(const Model& model, const std::string& bytes) {
+// Restores the bytes into the sequence, a fresh one.
+inline absl::Status Restore(const std::string& bytes, Sequence* sequence) {
   StateArchive archive = StateArchive::Restoring(bytes);
-  model.Start()->Archive(archive);
+  sequence->Archive(archive);
   return archive.Finish();
+}
+
+// A fresh sequence with that state, which is one of this model.
+inline std::unique_ptr<Sequence> RestoredSequence(const Model& model, const std::string& bytes) {
+  std::unique_ptr<Sequence> sequence = model.Start();
+  const absl::Status status = Restore(bytes, sequence.get());
+  EXPECT_TRUE(status.ok()) << status;
+  return sequence;
+}
+
+inline absl::Status Restored(const Model& model, const std::string& bytes) {
+  return Restore(bytes, model.Start().get());
 }
 
 // Cut short or damaged, a state is an error or, damaged, another state.
