@@ -223,6 +223,11 @@ absl::StatusOr<v1::ServerDescription> Client::DescribeServer(const CallOptions& 
                             v1::DescribeServerRequest(), options);
 }
 
+absl::StatusOr<v1::GetMetricsResponse> Client::GetMetrics(const v1::GetMetricsRequest& request,
+                                                          const CallOptions& options) const {
+  return connection_->Unary(&v1::Server::Stub::GetMetrics, connection_->server, request, options);
+}
+
 absl::StatusOr<grpc::health::v1::HealthCheckResponse::ServingStatus> Client::Health(
     std::string_view name, const CallOptions& options) const {
   grpc::health::v1::HealthCheckRequest request;

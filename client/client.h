@@ -72,6 +72,8 @@ class Client {
   absl::StatusOr<v1::ModelDescription> DescribeModel(const v1::DescribeModelRequest& request,
                                                      const CallOptions& options = {}) const;
   absl::StatusOr<v1::ServerDescription> DescribeServer(const CallOptions& options = {}) const;
+  absl::StatusOr<v1::GetMetricsResponse> GetMetrics(const v1::GetMetricsRequest& request,
+                                                    const CallOptions& options = {}) const;
 
   // Whether the server (with an empty name) or a model is ready. NOT_FOUND for a name that the server does
   // not know.

@@ -15,14 +15,15 @@ inline constexpr Method kMethods[] = {
     {.index = 5, .service = "heed.v1.Models", .name = "ListModels"},
     {.index = 6, .service = "heed.v1.Models", .name = "DescribeModel"},
     {.index = 7, .service = "heed.v1.Server", .name = "DescribeServer"},
-    {.index = 8, .service = "grpc.health.v1.Health", .name = "Check", .health = true},
-    {.index = 9, .service = "grpc.health.v1.Health", .name = "Watch", .streams = true, .health = true},
+    {.index = 8, .service = "heed.v1.Server", .name = "GetMetrics"},
+    {.index = 9, .service = "grpc.health.v1.Health", .name = "Check", .health = true},
+    {.index = 10, .service = "grpc.health.v1.Health", .name = "Watch", .streams = true, .health = true},
 };
 
 inline constexpr Method kClassify = kMethods[0], kEmbed = kMethods[1], kScore = kMethods[2],
                         kFill = kMethods[3], kGenerate = kMethods[4], kListModels = kMethods[5],
-                        kDescribeModel = kMethods[6], kDescribeServer = kMethods[7], kCheck = kMethods[8],
-                        kWatch = kMethods[9];
+                        kDescribeModel = kMethods[6], kDescribeServer = kMethods[7],
+                        kGetMetrics = kMethods[8], kCheck = kMethods[9], kWatch = kMethods[10];
 
 }  // namespace heed
 

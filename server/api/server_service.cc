@@ -9,6 +9,7 @@
 #include "engine/ops/microkernel.h"
 #include "google/protobuf/util/time_util.h"
 #include "grpcpp/grpcpp.h"
+#include "server/api/metric_families.h"
 #include "server/api/models.h"
 #include "server/jobs/fill.h"
 #include "server/methods.h"
@@ -94,6 +95,16 @@ grpc::ServerUnaryReactor* ServerService::DescribeServer(grpc::CallbackServerCont
   return UnaryCall<v1::DescribeServerRequest, v1::ServerDescription>::Start(
       api_.edge, kDescribeServer, context, request, response,
       [this](auto call) { call->Answer(Describe(api_)); });
+}
+
+grpc::ServerUnaryReactor* ServerService::GetMetrics(grpc::CallbackServerContext* context,
+                                                    const grpc::ByteBuffer* request,
+                                                    grpc::ByteBuffer* response) {
+  return UnaryCall<v1::GetMetricsRequest, v1::GetMetricsResponse>::Start(
+      api_.edge, kGetMetrics, context, request, response, [this](auto call) {
+        const auto metrics = heed::GetMetrics(call->request(), api_);
+        metrics.ok() ? call->Answer(*metrics) : call->Fail(metrics.status());
+      });
 }
 
 }  // namespace heed

@@ -7,13 +7,16 @@
 
 namespace heed {
 
-class ServerService final : public v1::Server::WithRawCallbackMethod_DescribeServer<v1::Server::Service> {
+class ServerService final : public v1::Server::WithRawCallbackMethod_DescribeServer<
+                                v1::Server::WithRawCallbackMethod_GetMetrics<v1::Server::Service>> {
  public:
   explicit ServerService(const ApiContext& api) : api_(api) {}
 
   grpc::ServerUnaryReactor* DescribeServer(grpc::CallbackServerContext* context,
                                            const grpc::ByteBuffer* request,
                                            grpc::ByteBuffer* response) override;
+  grpc::ServerUnaryReactor* GetMetrics(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
+                                       grpc::ByteBuffer* response) override;
 
  private:
   const ApiContext api_;

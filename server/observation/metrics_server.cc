@@ -1,7 +1,9 @@
 #include "server/observation/metrics_server.h"
 
 #include <exception>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "engine/base/status.h"
 

@@ -4,18 +4,15 @@
 
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "absl/status/statusor.h"
-#include "prometheus/collectable.h"
 #include "prometheus/exposer.h"
+#include "server/observation/snapshot.h"
 
 namespace heed {
 
 class MetricsServer {
  public:
-  using Collectables = std::vector<std::shared_ptr<prometheus::Collectable>>;
-
   // INVALID_ARGUMENT if the address cannot be had. What the collectables use must outlive it.
   static absl::StatusOr<std::unique_ptr<MetricsServer>> Listen(const std::string& address,
                                                                Collectables collectables);

@@ -29,6 +29,7 @@
 #include "server/observation/log.h"
 #include "server/observation/metrics.h"
 #include "server/observation/metrics_server.h"
+#include "server/observation/snapshot.h"
 #include "server/service/call_log.h"
 #include "server/transport/health.h"
 #include "server/transport/monotonic.h"
@@ -141,13 +142,22 @@ struct Server::State {
   Threads threads;
   Turns turns;
   Registry registry;
+  const Collectables collectables = {
+      metrics.families(),
+      std::make_shared<Gauges>(
+          &registry, GaugeSources{.calls_in_flight = [this] { return edge.inside(); },
+                                  .listener_up = [this] { return listener_up(); },
+                                  .answer_bytes_reserved = [this] { return answer_memory.reserved(); },
+                                  .answer_bytes_limit = [this] { return answer_memory.limit(); }})};
   const ApiContext api{.edge = &edge,
                        .registry = &registry,
                        .metrics = &metrics,
+                       .collectables = &collectables,
                        .config = &config,
                        .answer_memory = &answer_memory,
                        .threads = threads.count(),
-                       .started = std::chrono::system_clock::now()};
+                       .started = std::chrono::system_clock::now(),
+                       .began = Clock::Real().Now()};
   HealthService health{&edge, config.limits().health_watches()};
   InferenceService inference{api};
   ModelsService models{api};
@@ -180,13 +190,7 @@ Server::State::~State() {
 
 absl::Status Server::State::ListenForMetrics() {
   if (config.metrics_address().empty()) return absl::OkStatus();
-  auto gauges = std::make_shared<Gauges>(
-      &registry, GaugeSources{.calls_in_flight = [this] { return edge.inside(); },
-                              .listener_up = [this] { return listener_up(); },
-                              .answer_bytes_reserved = [this] { return answer_memory.reserved(); },
-                              .answer_bytes_limit = [this] { return answer_memory.limit(); }});
-  ASSIGN_OR_RETURN(metrics_server,
-                   MetricsServer::Listen(config.metrics_address(), {metrics.families(), gauges}));
+  ASSIGN_OR_RETURN(metrics_server, MetricsServer::Listen(config.metrics_address(), collectables));
   return absl::OkStatus();
 }
 

@@ -292,11 +292,18 @@ TEST(Client, DescribesServerAndModels) {
     description.set_version("0.2.0");
     return grpc::Status::OK;
   };
+  server.get_metrics = [](auto&, const v1::GetMetricsRequest& request, v1::GetMetricsResponse& response) {
+    response.add_families()->set_name(request.prefixes(0) + "up");
+    return grpc::Status::OK;
+  };
   v1::DescribeModelRequest request;
   request.set_model("polarity");
   EXPECT_EQ(ConnectTo(server).ListModels()->models(0).model(), "polarity");
   EXPECT_EQ(ConnectTo(server).DescribeModel(request)->model(), "polarity!");
   EXPECT_EQ(ConnectTo(server).DescribeServer()->version(), "0.2.0");
+  v1::GetMetricsRequest metrics;
+  metrics.add_prefixes("heed_");
+  EXPECT_EQ(ConnectTo(server).GetMetrics(metrics)->families(0).name(), "heed_up");
 }
 
 TEST(Client, TellsWhyACallHasFailed) {

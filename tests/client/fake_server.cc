@@ -58,6 +58,9 @@ struct Description : v1::Server::Service {
                               v1::ServerDescription* r) override {
     return Answer(fake->describe_server, c, q, r);
   }
+  grpc::Status GetMetrics(Context* c, const v1::GetMetricsRequest* q, v1::GetMetricsResponse* r) override {
+    return Answer(fake->get_metrics, c, q, r);
+  }
   FakeServer* fake;
 };
 struct Health : grpc::health::v1::Health::Service {

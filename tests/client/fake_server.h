@@ -38,6 +38,7 @@ class FakeServer {
   Method<v1::ListModelsRequest, v1::ListModelsResponse> list_models;
   Method<v1::DescribeModelRequest, v1::ModelDescription> describe_model;
   Method<v1::DescribeServerRequest, v1::ServerDescription> describe_server;
+  Method<v1::GetMetricsRequest, v1::GetMetricsResponse> get_metrics;
   Method<grpc::health::v1::HealthCheckRequest, grpc::health::v1::HealthCheckResponse> check;
 
  private:
