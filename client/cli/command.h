@@ -38,6 +38,7 @@ int Info(Arguments& arguments, Terminal& terminal);
 int Models(Arguments& arguments, Terminal& terminal);
 int Describe(Arguments& arguments, Terminal& terminal);
 int Health(Arguments& arguments, Terminal& terminal);
+int Top(Arguments& arguments, Terminal& terminal);
 int Serve(Arguments& arguments, Terminal& terminal);
 int Inspect(Arguments& arguments, Terminal& terminal);
 int Golden(Arguments& arguments, Terminal& terminal);

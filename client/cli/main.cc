@@ -26,6 +26,8 @@ constexpr heed::cli::Command kCommands[] = {
     {"info", "[flags]", "What a server is, has and allows.", heed::cli::Info},
     {"health", "[flags]", "Whether a server, or one of its models, is ready: exit status 0.",
      heed::cli::Health},
+    {"top", "[flags]", "What a server does, live: models, queues, tokens a second, latencies, memory.",
+     heed::cli::Top},
     {"inspect", "[flags] FOLDER", "What the model in a folder is, holds and costs.", heed::cli::Inspect},
     {"golden", "[flags] FOLDER...", "Compares the engine with folders of golden cases.", heed::cli::Golden},
 };

@@ -28,6 +28,7 @@ struct Terminal {
   bool in_is_screen = false;  // a person types, reads answers, reads messages
   bool out_is_screen = false;
   bool err_is_screen = false;
+  int in_descriptor = 0, out_descriptor = 1;  // of `in` and `out`, where these are screens
   // From this call on Ctrl-C asks the token that it gives to stop, and only a second Ctrl-C ends the process.
   std::function<std::stop_token()> catch_interrupt = {};
   std::stop_token interrupted = {};  // that token, once a command has asked for it

@@ -10,7 +10,7 @@ constexpr Command kCommands[] = {
     {"score", "[flags] [TEXT...]", "Likelihoods.", Score},  {"fill", "[flags] [TEXT...]", "Masks.", Fill},
     {"generate", "[flags] [PROMPT...]", "Text.", Generate}, {"models", "[flags]", "A list.", Models},
     {"describe", "[flags] [MODEL]", "A page.", Describe},   {"info", "[flags]", "The server.", Info},
-    {"health", "[flags]", "Ready or not.", Health},
+    {"health", "[flags]", "Ready or not.", Health},         {"top", "[flags]", "Live.", Top},
 };
 
 }  // namespace

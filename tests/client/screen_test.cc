@@ -6,6 +6,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/client/commands.h"
+#include "tests/client/metrics.h"
 
 namespace heed::cli {
 namespace {
@@ -55,6 +56,14 @@ TEST(Screen, NothingThatAServerSaysIsObeyed) {
       *text = kHostile;
     return grpc::Status::OK;
   };
+  server.get_metrics = [](auto&, auto&, v1::GetMetricsResponse& response) {
+    MadeMetrics made(1);
+    made.Value("heed_build_info", 1, {{"version", kHostile}});
+    for (const char* state : {"ready", kHostile})
+      made.Value("heed_model_state", 1, {{"model_name", kHostile}, {"state", state}});
+    response = made.answer;
+    return grpc::Status::OK;
+  };
   server.score = [](auto&, auto&, v1::ScoreResponse& response) {
     v1::TokenLogprob* token = response.add_results()->mutable_value()->add_logprobs();
     token->set_text(kHostile);
@@ -79,6 +88,7 @@ TEST(Screen, NothingThatAServerSaysIsObeyed) {
                                                 {"models"},
                                                 {"describe"},
                                                 {"info"},
+                                                {"top", "--count=1", "--interval=0.1s"},
                                                 {"score", "a"},
                                                 {"fill", "a"},
                                                 {"generate", "a"}}) {
