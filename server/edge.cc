@@ -10,15 +10,21 @@ namespace {
 
 constexpr Duration kCrowded = std::chrono::milliseconds(100);  // until some of the calls inside have left
 
+// As the edge's threads tell it, which do not know for whom they work.
+Failed OfTasks(const EdgeEvents& events) {
+  if (!events.failed) return nullptr;
+  return [failed = events.failed](std::string_view what) { failed(what, ""); };
+}
+
 }  // namespace
 
 Edge::Edge(const Clock* clock, const EdgeOptions& options, EdgeEvents events)
     : clock_(clock),
       options_(options),
       events_(std::move(events)),
-      streams_(1, events_.failed),
-      answers_(options.answer_threads, events_.failed),
-      intake_(options.intake_threads, events_.failed) {}
+      streams_(1, OfTasks(events_)),
+      answers_(options.answer_threads, OfTasks(events_)),
+      intake_(options.intake_threads, OfTasks(events_)) {}
 
 absl::Status Edge::Enter(const Method& method) {
   (void)Try([&] {
@@ -48,21 +54,29 @@ void Edge::Sent(const Method& method) const {
   if (events_.sent) events_.sent(method);
 }
 
-void Edge::Leave(const Method& method, const absl::Status& status, Duration took,
-                 std::string_view request_id) {
+void Edge::Leave(const EndedCall& call) {
   (void)Try([&] {
-    if (events_.handled) events_.handled(method, status, took, request_id);
+    if (events_.handled) events_.handled(call);
   });
   std::lock_guard lock(mutex_);
-  if (--(method.health ? asking_ : inside_) == 0) left_.notify_all();
+  if (--(call.method.health ? asking_ : inside_) == 0) left_.notify_all();
 }
 
-absl::Status Edge::Try(absl::FunctionRef<void()> body) const {
+void Edge::Unknown(const EndedCall& call) const {
+  (void)Try([&] {
+    if (events_.unknown) events_.unknown(call);
+  });
+}
+
+absl::Status Edge::Try(absl::FunctionRef<void()> body, std::string_view request_id) const {
   const auto done = [&] {
     body();
     return absl::OkStatus();
   };
-  return Caught("the server has failed on this call", done, events_.failed);
+  const auto failed = [&](std::string_view what) {
+    if (events_.failed) events_.failed(what, request_id);
+  };
+  return Caught("the server has failed on this call", done, failed);
 }
 
 void Edge::Close() {

@@ -14,6 +14,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
+#include "server/call_record.h"
 #include "server/caught.h"
 #include "server/clock.h"
 #include "server/workers.h"
@@ -45,15 +46,26 @@ struct EdgeOptions {
   int answer_threads = 2;
 };
 
+// A call that has ended, as whoever is told of it sees it: nothing here outlives the telling.
+struct EndedCall {
+  const Method& method;
+  const absl::Status& status;
+  Duration took{};
+  std::string_view request_id;
+  CallUse use;
+  std::string_view peer;  // "127.0.0.1:40126", where EdgeEvents::peers; empty: the server itself
+};
+
 // What passes the edge, for metrics and logs. Called from any thread; must be quick.
 struct EdgeEvents {
   std::function<void(const Method& method)> started;        // its request is there
   std::function<void(const absl::Status& status)> refused;  // by Enter()
   std::function<void(const Method& method)> sent;           // a message of its answer; throws nothing
-  std::function<void(const Method& method, const absl::Status& status, Duration took,
-                     std::string_view request_id)>
-      handled;
-  Failed failed;  // something done for a call has thrown
+  std::function<void(const EndedCall& call)> handled;
+  std::function<void(const EndedCall& call)> unknown;  // of a method that is none of kMethods
+  bool peers = false;  // these two want EndedCall::peer, which costs a string a call
+  // Something done for a call has thrown; the id is empty where it is not known whose it was.
+  std::function<void(std::string_view what, std::string_view request_id)> failed;
 };
 
 // Thread-safe. What its threads were given has run when it goes, and nobody gives them more: the calls and
@@ -66,10 +78,12 @@ class Edge {
   // closed, RESOURCE_EXHAUSTED when there are too many.
   absl::Status Enter(const Method& method);
   void Sent(const Method& method) const;  // a message of the answer is on its way
-  void Leave(const Method& method, const absl::Status& status, Duration took, std::string_view request_id);
+  void Leave(const EndedCall& call);
+  // Tells of a call that never entered, since nobody has its method.
+  void Unknown(const EndedCall& call) const;
 
   // Does what a call wants in this thread. What it throws is told, and becomes the status.
-  absl::Status Try(absl::FunctionRef<void()> body) const;
+  absl::Status Try(absl::FunctionRef<void()> body, std::string_view request_id = "") const;
 
   void Close();  // from here on, calls are refused; those inside go on
   // Until all work inside has left; until health calls have, too. Or until the time.
@@ -83,6 +97,7 @@ class Edge {
   void Sweep();
 
   const Clock& clock() const { return *clock_; }
+  bool peers() const { return events_.peers; }  // whether those who are told of calls want to know whose
   Duration longest_call() const { return options_.longest_call; }
   Duration stall() const { return options_.stall; }
   Workers& intake() { return intake_; }    // reads requests and tokenises

@@ -1,4 +1,4 @@
-"""`heed serve` as whoever starts it meets it: told to stop while it loads a large model; given a port that is taken.
+"""`heed serve` as whoever starts it meets it: told to stop while it loads a large model; what it prints; given a port that is taken.
 
 The large model is made here: a decoder of 4 GB of zeros, whose weights file is a hole and takes no disk. It is loaded
 after a small one, so that the lines of the log say when to send the signal.
@@ -94,6 +94,52 @@ class Loading(unittest.TestCase):
                     self.assertIn('"event":"stopped","while":"loading"', log)
                     self.assertNotIn("the-large-one", log)  # neither loaded nor failed
                     self.assertNotIn("listening on", out)
+
+
+class Log(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        build()
+        cls.config = tempfile.NamedTemporaryFile("w", suffix=".textproto")
+        cls.addClassCleanup(cls.config.close)
+        cls.config.write(f'models {{ name: "digits" folder: "{ROOT}/models/digits" }} log {{ level: LOG_LEVEL_ERROR }}')
+        cls.config.flush()
+
+    def events(self, *flags):
+        """What a server with these flags prints from its start to its end, and one call of health in between."""
+        heed = ROOT / "build/release/heed"
+        command = [heed, "serve", f"--config={self.config.name}", "--address=127.0.0.1:0", "--metrics_address=", *flags]
+        with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              text=True) as server:
+            try:
+                address = server.stdout.readline().removeprefix("listening on ").strip()
+                subprocess.run([heed, "health", f"--address={address}", "--request_id=asked"], check=True, timeout=60,
+                               capture_output=True)
+                server.send_signal(signal.SIGTERM)
+                _, log = server.communicate(timeout=60)
+            finally:
+                server.kill()
+        self.assertEqual(server.returncode, 0)
+        return [json.loads(line) for line in log.splitlines()]
+
+    def test_the_level_decides_what_is_printed_and_flags_win_over_the_config(self):
+        self.assertEqual(self.events(), [])
+        info = {line["event"] for line in self.events("--log_level=info")}
+        self.assertLessEqual({"starting", "model loaded", "serving", "signal", "stopped"}, info)
+        self.assertNotIn("call", info)
+        debug = {line["event"] for line in self.events("--log_level=debug")}
+        self.assertEqual(debug - info, {"listening", "loading model", "refusing"})
+
+    def test_each_call_has_its_line_whatever_the_level(self):
+        call, = self.events("--access_log")
+        self.assertEqual((call["event"], call["request_id"], call["service"], call["method"], call["code"]),
+                         ("call", "asked", "grpc.health.v1.Health", "Check", "OK"))
+
+    def test_a_level_that_is_none_is_refused_with_those_that_are(self):
+        done = subprocess.run([ROOT / "build/release/heed", "serve", "--log_level=loud"], stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("--log_level=loud: must be debug, info, warning or error", done.stderr)
 
 
 class Ports(unittest.TestCase):

@@ -18,7 +18,8 @@ struct ServeFlags {
   std::optional<std::string> models, address, metrics_address;
   std::optional<config::v1::Precision> precision;
   std::optional<int32_t> threads;
-  std::optional<bool> reflection;
+  std::optional<config::v1::LogLevel> log_level;
+  std::optional<bool> access_log, reflection;
   std::optional<absl::Duration> grace;
   bool check = false;
 };
@@ -41,6 +42,12 @@ ServeFlags::ServeFlags(Arguments& arguments) {
                     {"bf16", config::v1::PRECISION_BF16},
                     {"int8", config::v1::PRECISION_INT8}});
   arguments.Flag("reflection", &reflection, "whether tools may ask which services there are; unset: yes");
+  arguments.Choice("log_level", &log_level, "what stderr is told: this and what is more severe; unset: info",
+                   {{"debug", config::v1::LOG_LEVEL_DEBUG},
+                    {"info", config::v1::LOG_LEVEL_INFO},
+                    {"warning", config::v1::LOG_LEVEL_WARNING},
+                    {"error", config::v1::LOG_LEVEL_ERROR}});
+  arguments.Flag("access_log", &access_log, "tell stderr of each call, too: one line when it has ended");
   arguments.Flag("grace", &grace, "time to finish what is admitted after SIGTERM, at most 1h", {0, 3600});
   arguments.Flag("check", &check, "check the config and the models, and serve nothing");
 }
@@ -55,6 +62,8 @@ absl::StatusOr<config::v1::ServerConfig> ServeFlags::Config() const {
   if (metrics_address) result.set_metrics_address(*metrics_address);
   if (threads) result.set_threads(*threads);
   if (reflection) result.set_reflection(*reflection);
+  if (log_level) result.mutable_log()->set_level(*log_level);
+  if (access_log) result.mutable_log()->set_access(*access_log);
   if (grace) result.mutable_shutdown()->set_grace_seconds(absl::ToDoubleSeconds(*grace));
   if (precision) result.set_precision(*precision);
   return result;

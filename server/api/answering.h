@@ -38,12 +38,12 @@ class Answering : public InputJobs {
   // `weights` of attention that the request asks for.
   Answering(const ApiContext& api, std::shared_ptr<Call> call, const ServedModel* model,
             std::optional<WeightsChoice> weights)
-      : InputJobs(
-            {.edge = api.edge,
-             .model = model,
-             .memory = api.answer_memory,
-             .inputs = call->request().inputs_size(),
-             .urgency = {.priority = call->request().target().priority(), .deadline = call->deadline()}}),
+      : InputJobs({.edge = api.edge,
+                   .model = model,
+                   .memory = api.answer_memory,
+                   .inputs = call->request().inputs_size(),
+                   .urgency = {.priority = call->request().target().priority(), .deadline = call->deadline()},
+                   .request_id = call->request_id()}),
         metrics_(api.metrics->Of(*model)),
         reader_(model, api, call->request().text(), MaxInputTokens(model->info(), api.limits())),
         weights_(std::move(weights)),
@@ -102,13 +102,14 @@ class Answering : public InputJobs {
       if (!job.ok()) return self->Put(i, job.status());
       self->edge().answers().Run([self, i, convert, job = *std::move(job)] {
         absl::StatusOr<Value> value = absl::UnknownError("");
-        const absl::Status status = self->edge().Try([&] {
+        const auto answer = [&] {
           const Result result = job->Answer();
-          self->metrics_->Spent(result.usage);
+          self->Spent(result.usage);
           value = convert(result);
           if (job->choice())
             *value->mutable_attention() = ToMessage(*job->choice(), job->weights(), self->info());
-        });
+        };
+        const absl::Status status = self->edge().Try(answer, self->call_->request_id());
         self->Put(i, status.ok() ? std::move(value) : status);
       });
     };
@@ -120,6 +121,12 @@ class Answering : public InputJobs {
 
  private:
   std::shared_ptr<Answering> Self() { return std::static_pointer_cast<Answering>(shared_from_this()); }
+
+  void Spent(const Usage& usage) {
+    metrics_->Spent(usage);
+    call_->record().Read(usage.input_tokens);
+    call_->record().Waited(usage.queued);
+  }
 
   void Put(int i, absl::StatusOr<Value> result) {
     Keep(i, std::move(result));

@@ -15,9 +15,10 @@ absl::Status GenerateCall::Open(const grpc::ByteBuffer& bytes) {
   auto request = std::make_shared<v1::GenerateRequest>();
   RETURN_IF_ERROR(Parse(bytes, request.get()));
   request_ = std::move(request);
-  ASSIGN_OR_RETURN(GeneratePlan plan, PlanOf(*request_, api_));
+  ASSIGN_OR_RETURN(GeneratePlan plan, PlanOf(*request_, api_, &record()));
   plan.arrival = arrival();
   plan.deadline = deadline();
+  plan.request_id = request_id();
   model_ = plan.model;
   events_.emplace(int64_t{request_->inputs_size()} * plan.samples());
   auto wake = [weak = weak_from_this()] {
@@ -39,6 +40,7 @@ GenerateCall::Next GenerateCall::Take() {
     auto event = inputs_->Next();
     if (!event) return {};
     MeasureTaken(*event);
+    Record(*event);
     events_->Add(*std::move(event));
   }
 }
@@ -60,10 +62,24 @@ void GenerateCall::MeasureTaken(const StreamEvent& event) {
   const Time now = edge().clock().Now();
   ModelMetrics* metrics = api_.metrics->Of(*model_);
   const int64_t tokens = std::ssize(piece->tokens);
-  auto [last, first] = last_token_.try_emplace({event.input, event.sample}, now);
+  auto [place, first] = taken_.try_emplace({event.input, event.sample}, Taken{.last = now});
+  Taken& taken = place->second;
   if (first) metrics->FirstTokenTaken(now - arrival());
-  metrics->MoreTokensTaken(first ? tokens - 1 : tokens, now - last->second);
-  last->second = now;
+  metrics->MoreTokensTaken(first ? tokens - 1 : tokens, now - taken.last);
+  taken.last = now;
+  taken.tokens += tokens;
+}
+
+// Of a text that ends early what was taken of it; one that finishes has tokens that no piece tells, too.
+void GenerateCall::Record(const StreamEvent& event) {
+  if (const auto* started = std::get_if<Started>(&event.what)) {
+    if (event.sample == 0) record().Read(started->input_tokens);  // the samples read their prompt together
+  } else if (const auto* piece = std::get_if<Piece>(&event.what)) {
+    record().Made(std::ssize(piece->tokens));
+  } else if (const auto* finished = std::get_if<Finished>(&event.what)) {
+    record().Made(finished->usage.output_tokens - taken_[{event.input, event.sample}].tokens);
+    record().Waited(finished->usage.queued);
+  }
 }
 
 void GenerateCall::Abandon(bool at_deadline) {

@@ -29,6 +29,7 @@ class GenerateCall final : public StreamCall {
 
   Next Tell(const StreamEvent& event);
   void MeasureTaken(const StreamEvent& event);
+  void Record(const StreamEvent& event);
 
   const ApiContext api_;
   std::stop_source client_gone_;
@@ -38,7 +39,11 @@ class GenerateCall final : public StreamCall {
   const ServedModel* model_ = nullptr;
   std::shared_ptr<GenerateInputs> inputs_;
   std::optional<GenerateEvents> events_;
-  std::map<std::pair<int, int>, Time> last_token_;  // of each input's sample that has one
+  struct Taken {
+    Time last{};  // token
+    int64_t tokens = 0;
+  };
+  std::map<std::pair<int, int>, Taken> taken_;  // of each input's sample that has one
 };
 
 }  // namespace heed

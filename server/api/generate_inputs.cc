@@ -29,9 +29,11 @@ int64_t LongestPrompt(const v1::GenerateRequest& request, const ModelInfo& info,
 
 }  // namespace
 
-absl::StatusOr<GeneratePlan> PlanOf(const v1::GenerateRequest& request, const ApiContext& api) {
+absl::StatusOr<GeneratePlan> PlanOf(const v1::GenerateRequest& request, const ApiContext& api,
+                                    CallRecord* record) {
   GeneratePlan plan;
   ASSIGN_OR_RETURN(plan.model, FindFor("Generate", request.target(), *api.registry));
+  record->Asks(plan.model->spec.name);
   RETURN_IF_ERROR(CheckCount(request.inputs_size(), api.limits().generate_inputs()));
   ASSIGN_OR_RETURN(plan.options, ToOptions(request, plan.model->info(), api.limits()));
   if (request.has_beam()) {
@@ -47,7 +49,8 @@ GenerateInputs::GenerateInputs(const ApiContext& api, std::shared_ptr<const v1::
                  .model = plan.model,
                  .memory = api.answer_memory,
                  .inputs = request->inputs_size(),
-                 .urgency = {.priority = request->target().priority(), .deadline = plan.deadline}}),
+                 .urgency = {.priority = request->target().priority(), .deadline = plan.deadline},
+                 .request_id = plan.request_id}),
       request_(std::move(request)),
       plan_(plan),
       longest_(MaxTokens(model().info(), api.limits())),

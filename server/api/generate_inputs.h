@@ -7,12 +7,14 @@
 #include <memory>
 #include <optional>
 #include <stop_token>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "engine/generation/beam_search.h"
 #include "heed/v1/inference.pb.h"
 #include "server/api/context.h"
 #include "server/api/inputs.h"
+#include "server/call_record.h"
 #include "server/jobs/generate.h"
 #include "server/jobs/input_jobs.h"
 #include "server/stream_buffer.h"
@@ -24,11 +26,13 @@ struct GeneratePlan {
   GenerateOptions options;  // these two: without an input's own limits
   BeamOptions beam;         // width 0: samples are drawn
   Time arrival{}, deadline{};
+  std::string request_id;
 
   int samples() const { return beam.width > 0 ? beam.results : options.samples; }
 };
-// INVALID_ARGUMENT, with the field, for what no input could make right.
-absl::StatusOr<GeneratePlan> PlanOf(const v1::GenerateRequest& request, const ApiContext& api);
+// INVALID_ARGUMENT, with the field, for what no input could make right. The record is told of the model.
+absl::StatusOr<GeneratePlan> PlanOf(const v1::GenerateRequest& request, const ApiContext& api,
+                                    CallRecord* record);
 
 class GenerateInputs final : public InputJobs {
  public:

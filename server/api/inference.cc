@@ -147,17 +147,17 @@ class ScoreInputs final : public Answering<v1::ScoreRequest, v1::ScoreResponse> 
   const InputReader continuations_;
 };
 
-// A request's model, which answers the RPC, when the request has inputs and not too many.
-template <typename Request>
-absl::StatusOr<const ServedModel*> ModelFor(std::string_view rpc, const ApiContext& api,
-                                            const Request& request) {
-  ASSIGN_OR_RETURN(const ServedModel* model, FindFor(rpc, request.target(), *api.registry));
-  RETURN_IF_ERROR(CheckCount(request.inputs_size(), api.limits().inputs()));
+// A call's model, which answers the RPC, when the request has inputs and not too many.
+template <typename Call>
+absl::StatusOr<const ServedModel*> ModelFor(std::string_view rpc, const ApiContext& api, Call& call) {
+  ASSIGN_OR_RETURN(const ServedModel* model, FindFor(rpc, call.request().target(), *api.registry));
+  call.record().Asks(model->spec.name);
+  RETURN_IF_ERROR(CheckCount(call.request().inputs_size(), api.limits().inputs()));
   return model;
 }
 
 absl::Status Classify(const ApiContext& api, std::shared_ptr<ClassifyInputs::Call> call) {
-  ASSIGN_OR_RETURN(const ServedModel* model, ModelFor("Classify", api, call->request()));
+  ASSIGN_OR_RETURN(const ServedModel* model, ModelFor("Classify", api, *call));
   ASSIGN_OR_RETURN(ClassifyOptions options, ToOptions(call->request().options(), model->info()));
   ASSIGN_OR_RETURN(auto weights, ToChoice(call->request().details(), *model));
   std::make_shared<ClassifyInputs>(api, std::move(call), model, std::move(weights), options)->Begin();
@@ -165,7 +165,7 @@ absl::Status Classify(const ApiContext& api, std::shared_ptr<ClassifyInputs::Cal
 }
 
 absl::Status Embed(const ApiContext& api, std::shared_ptr<EmbedInputs::Call> call) {
-  ASSIGN_OR_RETURN(const ServedModel* model, ModelFor("Embed", api, call->request()));
+  ASSIGN_OR_RETURN(const ServedModel* model, ModelFor("Embed", api, *call));
   ASSIGN_OR_RETURN(EmbedOptions options, ToOptions(call->request().options()));
   ASSIGN_OR_RETURN(auto weights, ToChoice(call->request().details(), *model));
   std::make_shared<EmbedInputs>(api, std::move(call), model, std::move(weights), options)->Begin();
@@ -173,7 +173,7 @@ absl::Status Embed(const ApiContext& api, std::shared_ptr<EmbedInputs::Call> cal
 }
 
 absl::Status Score(const ApiContext& api, std::shared_ptr<ScoreInputs::Call> call) {
-  ASSIGN_OR_RETURN(const ServedModel* model, ModelFor("Score", api, call->request()));
+  ASSIGN_OR_RETURN(const ServedModel* model, ModelFor("Score", api, *call));
   ASSIGN_OR_RETURN(ScoreOptions options, ToOptions(call->request().options()));
   ASSIGN_OR_RETURN(auto weights, ToChoice(call->request().details(), *model));
   std::make_shared<ScoreInputs>(api, std::move(call), model, std::move(weights), options)->Begin();
@@ -181,7 +181,7 @@ absl::Status Score(const ApiContext& api, std::shared_ptr<ScoreInputs::Call> cal
 }
 
 absl::Status Fill(const ApiContext& api, std::shared_ptr<FillInputs::Call> call) {
-  ASSIGN_OR_RETURN(const ServedModel* model, ModelFor("Fill", api, call->request()));
+  ASSIGN_OR_RETURN(const ServedModel* model, ModelFor("Fill", api, *call));
   ASSIGN_OR_RETURN(FillOptions options, ToOptions(call->request().options()));
   ASSIGN_OR_RETURN(auto weights, ToChoice(call->request().details(), *model));
   std::make_shared<FillInputs>(api, std::move(call), model, std::move(weights), std::move(options))->Begin();

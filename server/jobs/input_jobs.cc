@@ -19,13 +19,14 @@ void InputJobs::Start() { SubmitMore(); }
 void InputJobs::SubmitMore() {
   while (const std::optional<int> i = TakeNext()) {
     absl::Status status;
-    if (absl::Status thrown = edge().Try([&] { status = Submit(*i); }); !thrown.ok()) status = thrown;
+    const absl::Status thrown = edge().Try([&] { status = Submit(*i); }, terms_.request_id);
+    if (!thrown.ok()) status = thrown;
     if (status.ok()) continue;
     if (ReasonOf(status) == ErrorReason::kQueueFull) {
       if (PutBack(*i)) return;
       Stop(status);
     }
-    (void)edge().Try([&] { Refused(*i, status); });
+    (void)edge().Try([&] { Refused(*i, status); }, terms_.request_id);
     Ended(*i);
   }
 }

@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -25,6 +26,7 @@ struct RequestTerms {
   AnswerMemory* memory = nullptr;
   int inputs = 0;
   Urgency urgency;
+  std::string request_id;  // for the log
 };
 
 // Lives in shared_ptr: its jobs hold it until they end, and whoever answers.

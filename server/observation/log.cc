@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
@@ -32,12 +33,20 @@ std::string Line(std::string_view severity, std::string_view event, const LogFie
   return line.dump(-1, ' ', /*ensure_ascii=*/true, LogFields::error_handler_t::replace) + "\n";
 }
 
-void Log(std::string_view severity, std::string_view event, const LogFields& fields) {
+constexpr std::string_view kSeverities[] = {"debug", "info", "warning", "error"};  // by LogLevel
+
+std::atomic<LogLevel> least_level{LogLevel::kInfo};
+
+void Print(LogLevel level, std::string_view event, const LogFields& fields) {
   try {
-    Stderr().Write(Line(severity, event, fields));
+    Stderr().Write(Line(kSeverities[static_cast<size_t>(level)], event, fields));
   } catch (...) {  // no memory: the last thing to fail for is a line
     Stderr().Drop();
   }
+}
+
+void Log(LogLevel level, std::string_view event, const LogFields& fields) {
+  if (level >= least_level) Print(level, event, fields);
 }
 
 // A thread that takes no signals, whoever starts it: they are for the threads that wait for them.
@@ -52,8 +61,12 @@ std::jthread Deaf(auto body) {
 
 }  // namespace
 
-void LogInfo(std::string_view event, const LogFields& fields) { Log("info", event, fields); }
-void LogError(std::string_view event, const LogFields& fields) { Log("error", event, fields); }
+void SetLogLevel(LogLevel least) { least_level = least; }
+void LogDebug(std::string_view event, const LogFields& fields) { Log(LogLevel::kDebug, event, fields); }
+void LogInfo(std::string_view event, const LogFields& fields) { Log(LogLevel::kInfo, event, fields); }
+void LogWarning(std::string_view event, const LogFields& fields) { Log(LogLevel::kWarning, event, fields); }
+void LogError(std::string_view event, const LogFields& fields) { Log(LogLevel::kError, event, fields); }
+void LogAlways(std::string_view event, const LogFields& fields) { Print(LogLevel::kInfo, event, fields); }
 bool FlushLog(Duration most) { return Stderr().Flush(most); }
 int64_t LogLinesDropped() { return Stderr().dropped(); }
 

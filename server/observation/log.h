@@ -1,6 +1,7 @@
 // The server's log: one line of JSON an event, on stderr. Events and fields are ours: no text of a client is
-// ever in them, and whatever is not plain ASCII is escaped. To log is to put a line in a queue: nobody waits
-// for who reads stderr, and what does not fit is dropped and counted.
+// ever in them but a request's id, whose form is checked, and whatever is not plain ASCII is escaped. To log
+// is to put a line in a queue: nobody waits for who reads stderr, and what does not fit is dropped and
+// counted.
 #ifndef HEED_SERVER_OBSERVATION_LOG_H_
 #define HEED_SERVER_OBSERVATION_LOG_H_
 
@@ -20,14 +21,23 @@ namespace heed {
 
 using LogFields = nlohmann::ordered_json;
 
+enum class LogLevel { kDebug, kInfo, kWarning, kError };
+
+// From here on, what is less severe is not printed, in the whole process. At first: kInfo. Any thread.
+void SetLogLevel(LogLevel least);
+
 // LogInfo("model loaded", {{"model", name}, {"seconds", 1.5}});
 // {"time":"2026-01-31T12:00:00.123Z","severity":"info","event":"model
 // loaded","model":"polarity","seconds":1.5}
 //
 // Any thread; they neither block nor throw. What waits at the program's end is written, if stderr takes it
 // within a second.
+void LogDebug(std::string_view event, const LogFields& fields = LogFields::object());
 void LogInfo(std::string_view event, const LogFields& fields = LogFields::object());
+void LogWarning(std::string_view event, const LogFields& fields = LogFields::object());
 void LogError(std::string_view event, const LogFields& fields = LogFields::object());
+// What was asked for by name: printed as info, whatever the level.
+void LogAlways(std::string_view event, const LogFields& fields);
 
 // Until all that was logged is written, `most` at most: before _Exit(), which waits for nothing. False if
 // something is left.

@@ -58,11 +58,11 @@ EdgeEvents Metrics::Events() {
   };
   events.refused = [this](const absl::Status& status) { shed_.Of(ReasonOf(status)).Increment(); };
   events.sent = [this](const Method& method) { calls_[method.index].sent->Increment(); };
-  events.handled = [this](const Method& method, const absl::Status& status, Duration took, std::string_view) {
-    calls_[method.index].handled[static_cast<size_t>(status.code())]->Increment();
-    calls_[method.index].took->Observe(ToSeconds(took));
+  events.handled = [this](const EndedCall& call) {
+    calls_[call.method.index].handled[static_cast<size_t>(call.status.code())]->Increment();
+    calls_[call.method.index].took->Observe(ToSeconds(call.took));
   };
-  events.failed = [this](std::string_view) { failed_tasks_.Increment(); };
+  events.failed = [this](std::string_view, std::string_view) { failed_tasks_.Increment(); };
   return events;
 }
 

@@ -75,6 +75,19 @@ void Announce(const config::v1::ServerConfig& config, const Server& server) {
   std::fflush(stdout);
 }
 
+LogLevel ToLevel(config::v1::LogLevel level) {
+  switch (level) {
+    case config::v1::LOG_LEVEL_DEBUG:
+      return LogLevel::kDebug;
+    case config::v1::LOG_LEVEL_WARNING:
+      return LogLevel::kWarning;
+    case config::v1::LOG_LEVEL_ERROR:
+      return LogLevel::kError;
+    default:
+      return LogLevel::kInfo;
+  }
+}
+
 absl::StatusOr<config::v1::ServerConfig> Checked(const config::v1::ServerConfig& config) {
   RETURN_IF_ERROR(CheckConfig(config));
   ASSIGN_OR_RETURN(config::v1::ServerConfig complete, WithModels(config));
@@ -88,6 +101,7 @@ absl::Status RunServer(const config::v1::ServerConfig& config) {
   StopSignals signals;
   TameLibraryLogs();
   ASSIGN_OR_RETURN(const config::v1::ServerConfig complete, Checked(config));
+  SetLogLevel(ToLevel(complete.log().level()));
   LogInfo("starting", {{"version", HEED_VERSION}, {"pid", getpid()}});
   ASSIGN_OR_RETURN(std::unique_ptr<Server> server, Server::Listen(complete));
 

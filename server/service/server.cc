@@ -119,9 +119,13 @@ struct Server::State {
                  [this](const ModelSpec& spec, const ModelInfo& info) {
                    return metrics.Add(spec, info)->Events();
                  }),
-        edge(&Clock::Real(), ToOptions(config), Logged(metrics.Events())) {}
+        edge(&Clock::Real(), ToOptions(config), EventsOfCalls()) {}
   ~State();
 
+  EdgeEvents EventsOfCalls() {
+    const EdgeEvents logged = Logged(metrics.Events());
+    return config.log().access() ? WithAccessLog(logged) : logged;
+  }
   absl::Status Listen();
   absl::Status ListenForMetrics();
   void Tick(std::stop_token stop);
@@ -162,7 +166,7 @@ struct Server::State {
   InferenceService inference{api};
   ModelsService models{api};
   ServerService server{api};
-  UnknownMethods unknown_methods;
+  UnknownMethods unknown_methods{&edge};
   Edge edge;
   std::atomic<bool> listening = true;
   std::unique_ptr<MetricsServer> metrics_server;
@@ -214,6 +218,7 @@ absl::Status Server::State::Listen() {
   rpc_server = builder.BuildAndStart();
   if (rpc_server == nullptr || port == 0)
     return Invalid("address is '", config.address(), "', which cannot be listened on: the port may be taken");
+  LogDebug("listening", {{"address", config.address()}, {"port", port}});
   ticks = std::jthread([this](std::stop_token stop) { Tick(stop); });
   probe.emplace(
       probing,
@@ -284,6 +289,7 @@ void Server::State::Drain() {
   health.End();
   WaitForHurry(ToDuration(config.shutdown().delay_seconds()));
   edge.Close();
+  LogDebug("refusing", {{"calls", edge.inside()}});
   probe.reset();
   ticks = {};
 
@@ -293,6 +299,7 @@ void Server::State::Drain() {
   const Time until = WaitForHurry(Duration::zero()) ? Clock::Real().Now() : Clock::Real().Now() + grace;
   std::jthread shutdown([&] { rpc_server->Shutdown(FromNow(grace + 2 * kLastWrites)); });
   edge.WaitUntilDone(until);
+  if (const int64_t calls = edge.inside(); calls > 0) LogWarning("grace is over", {{"calls", calls}});
   registry.Drain(until);
   EndCalls();
   shutdown.join();
@@ -321,6 +328,9 @@ absl::Status Server::Load() {
   const auto entries = state_->registry.List();
   for (size_t i = 0; i < entries.size(); ++i) {
     const ModelSpec& spec = entries[i].spec;
+    LogDebug(
+        "loading model",
+        {{"model", spec.name}, {"folder", spec.folder}, {"state_limit_bytes", spec.scheduling.state_bytes}});
     const absl::Status status = state_->registry.Load(i, state_->load);
     if (status.ok()) {
       state_->Loaded(spec);

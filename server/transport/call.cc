@@ -4,18 +4,21 @@
 
 #include "grpc/grpc.h"
 #include "server/error.h"
+#include "server/transport/peer.h"
 #include "server/transport/wire.h"
 
 namespace heed {
 
-Call::Call(Edge* edge, const Method& method, grpc::CallbackServerContext* context)
+Call::Call(Edge* edge, const Method& method, grpc::CallbackServerContext* context,
+           const grpc::ByteBuffer& request)
     : edge_(edge),
       method_(method),
       arrival_(edge->clock().Now()),
       deadline_(DeadlineOf(*context, arrival_, edge->longest_call())),
       id_(RequestIdOf(*context)),
+      peer_(edge->peers() ? PeerOf(*context) : ""),
       context_(context) {
-  context->AddInitialMetadata(kRequestIdHeader, id_.text);
+  record_.Received(static_cast<int64_t>(request.Length()));
 }
 
 void Call::Begin() {
@@ -35,19 +38,35 @@ void Call::Begin() {
 }
 
 void Call::Do(absl::FunctionRef<void()> part) {
-  const absl::Status thrown = edge_->Try(part);
+  const absl::Status thrown = edge_->Try(part, id_.text);
   if (thrown.ok()) return;
-  (void)edge_->Try([this] { ClientGone(/*at_deadline=*/false); });
+  (void)edge_->Try([this] { ClientGone(/*at_deadline=*/false); }, id_.text);
   End(thrown);
 }
 
 void Call::End(const absl::Status& status, absl::FunctionRef<void()> prepare) {
   grpc::Status told(static_cast<grpc::StatusCode>(status.code()), "");
-  (void)edge_->Try([&] { told = ToGrpc(status, id_.text); });
+  (void)edge_->Try([&] { told = ToGrpc(status, id_.text); }, id_.text);
   if (!Claim(status)) return;
-  (void)edge_->Try([&] { AddPushback(status, *context_); });
+  TellId(status.ok());
+  (void)edge_->Try([&] { AddPushback(status, *context_); }, id_.text);
   prepare();
   Send(told);
+}
+
+// In the headers of an answer. Who gets no answer gets no headers either: gRPC's clients try a call again
+// only while they have seen none, so then it is among the trailers.
+void Call::TellId(bool answered) {
+  {
+    std::lock_guard lock(mutex_);
+    if (std::exchange(id_told_, true)) return;
+  }
+  (void)edge_->Try(
+      [&] {
+        answered ? context_->AddInitialMetadata(kRequestIdHeader, id_.text)
+                 : context_->AddTrailingMetadata(kRequestIdHeader, id_.text);
+      },
+      id_.text);
 }
 
 bool Call::Claim(const absl::Status& status) {
@@ -74,8 +93,14 @@ absl::Status Call::Outcome() const {
 }
 
 void Call::Writing(bool writing) {
+  if (writing) TellId(/*answered=*/true);
   std::lock_guard lock(mutex_);
   writing_since_ = writing ? std::optional(edge_->clock().Now()) : std::nullopt;
+}
+
+void Call::Sent(size_t bytes) {
+  record_.Sent(static_cast<int64_t>(bytes));
+  edge_->Sent(method_);
 }
 
 absl::Status Call::Stalled() const {
@@ -103,7 +128,7 @@ void Call::EndIfStalledSince(Time time) {
 }
 
 void Call::Cancelled() {
-  (void)edge_->Try([this] { ClientGone(absl::IsDeadlineExceeded(WhyGone())); });
+  (void)edge_->Try([this] { ClientGone(absl::IsDeadlineExceeded(WhyGone())); }, id_.text);
 }
 
 void Call::Done() {
@@ -112,8 +137,14 @@ void Call::Done() {
     alive_ = false;
   }
   edge_->Untrack(weak_from_this());
-  (void)edge_->Try([this] { Closed(); });
-  edge_->Leave(method_, Outcome(), edge_->clock().Now() - arrival_, id_.text);
+  (void)edge_->Try([this] { Closed(); }, id_.text);
+  const absl::Status outcome = Outcome();
+  edge_->Leave({.method = method_,
+                .status = outcome,
+                .took = edge_->clock().Now() - arrival_,
+                .request_id = id_.text,
+                .use = record_.use(),
+                .peer = peer_});
   const auto last = std::move(self_);
 }
 

@@ -13,7 +13,9 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "grpcpp/server_context.h"
+#include "grpcpp/support/byte_buffer.h"
 #include "grpcpp/support/status.h"
+#include "server/call_record.h"
 #include "server/clock.h"
 #include "server/edge.h"
 #include "server/transport/request_id.h"
@@ -33,9 +35,11 @@ class Call : public Stallable, public std::enable_shared_from_this<Call> {
   Time arrival() const { return arrival_; }
   Time deadline() const { return deadline_; }
   const std::string& request_id() const { return id_.text; }
+  CallRecord& record() { return record_; }  // for whoever does its work to add to
 
  protected:
-  Call(Edge* edge, const Method& method, grpc::CallbackServerContext* context);
+  Call(Edge* edge, const Method& method, grpc::CallbackServerContext* context,
+       const grpc::ByteBuffer& request);
 
   // Reads the request and starts the work; an error is the call's end.
   virtual absl::Status Open() = 0;
@@ -57,9 +61,9 @@ class Call : public Stallable, public std::enable_shared_from_this<Call> {
   // Does a part of the call's work; what it throws ends the call, and the work.
   void Do(absl::FunctionRef<void()> part);
 
-  void Writing(bool writing);                  // a message is on its way to the client
-  void Sent() const { edge_->Sent(method_); }  // a message of the answer, to be counted
-  absl::Status WhyGone() const;                // what a call whose client has gone ends with
+  void Writing(bool writing);    // a message is on its way to the client
+  void Sent(size_t bytes);       // a message of the answer, to be counted
+  absl::Status WhyGone() const;  // what a call whose client has gone ends with
 
   // gRPC's reactions.
   void Cancelled();
@@ -69,6 +73,7 @@ class Call : public Stallable, public std::enable_shared_from_this<Call> {
 
  private:
   bool Claim(const absl::Status& status);
+  void TellId(bool answered);
   absl::Status Stalled() const;
   absl::Status Outcome() const;
 
@@ -76,10 +81,13 @@ class Call : public Stallable, public std::enable_shared_from_this<Call> {
   const Method method_;
   const Time arrival_, deadline_;
   const RequestId id_;
+  const std::string peer_;  // taken at the beginning: gRPC knows no peer of a call that was cancelled
   grpc::CallbackServerContext* const context_;  // until Done()
   std::shared_ptr<Call> self_;                  // gRPC's hold on it, until Done()
+  CallRecord record_;
 
-  mutable std::mutex mutex_;  // guards the next four; never held while gRPC is called
+  mutable std::mutex mutex_;  // guards the next five; never held while gRPC is called
+  bool id_told_ = false;
   bool ended_ = false;
   bool stalled_ = false;  // and cut off
   absl::Status outcome_;

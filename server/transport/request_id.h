@@ -1,4 +1,5 @@
-// Which call it was: `x-request-id`, the caller's or ours, in headers, errors and logs.
+// Which call it was: `x-request-id`, the caller's or ours, in an answer's headers, an error's trailers, and
+// logs.
 #ifndef HEED_SERVER_TRANSPORT_REQUEST_ID_H_
 #define HEED_SERVER_TRANSPORT_REQUEST_ID_H_
 

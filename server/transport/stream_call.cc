@@ -8,7 +8,7 @@ namespace heed {
 
 StreamCall::StreamCall(Edge* edge, const Method& method, grpc::CallbackServerContext* context,
                        const grpc::ByteBuffer* request)
-    : CallOf(edge, method, context), request_(*request) {}
+    : CallOf(edge, method, context, *request), request_(*request) {}
 
 absl::Status StreamCall::Open() {
   RETURN_IF_ERROR(Open(request_));
@@ -24,7 +24,8 @@ void StreamCall::Wake() {
     busy_ = true;
   }
   auto step = [self = shared_from_this(), this] { Step(); };
-  if (!edge().Try([&] { edge().streams().Run(step); }).ok()) step();  // no memory for a task: right here
+  const absl::Status given = edge().Try([&] { edge().streams().Run(step); }, request_id());
+  if (!given.ok()) step();  // no memory for a task: right here
 }
 
 void StreamCall::Step() {
@@ -59,7 +60,7 @@ bool StreamCall::StepOnce() {
 
 void StreamCall::OnWriteDone(bool ok) {
   Writing(false);
-  ok ? Sent() : Cancelled();
+  ok ? Sent(message_.Length()) : Cancelled();
   Step();
 }
 
@@ -68,7 +69,7 @@ void StreamCall::ClientGone(bool at_deadline) {
     std::lock_guard lock(step_mutex_);
     cancelled_ = true;
   }
-  (void)edge().Try([&] { Abandon(at_deadline); });
+  (void)edge().Try([&] { Abandon(at_deadline); }, request_id());
   Wake();
 }
 

@@ -46,8 +46,8 @@ class UnaryCall final : public CallOf<grpc::ServerUnaryReactor> {
   void Answer(const Response& response) {
     grpc::ByteBuffer bytes = Serialize(response);
     End(absl::OkStatus(), [&] {
+      Sent(bytes.Length());
       response_bytes_->Swap(&bytes);
-      Sent();
     });
   }
   void Fail(const absl::Status& status) { End(status); }
@@ -67,7 +67,7 @@ class UnaryCall final : public CallOf<grpc::ServerUnaryReactor> {
  private:
   UnaryCall(Edge* edge, const Method& method, grpc::CallbackServerContext* context,
             const grpc::ByteBuffer* request, grpc::ByteBuffer* response, Handler handle)
-      : CallOf(edge, method, context),
+      : CallOf(edge, method, context, *request),
         request_bytes_(request),
         response_bytes_(response),
         handle_(std::move(handle)) {}

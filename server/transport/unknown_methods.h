@@ -3,12 +3,19 @@
 #define HEED_SERVER_TRANSPORT_UNKNOWN_METHODS_H_
 
 #include "grpcpp/generic/async_generic_service.h"
+#include "server/edge.h"
 
 namespace heed {
 
 class UnknownMethods final : public grpc::CallbackGenericService {
  public:
+  // The edge is told of each; it outlives them.
+  explicit UnknownMethods(const Edge* edge) : edge_(edge) {}
+
   grpc::ServerGenericBidiReactor* CreateReactor(grpc::GenericCallbackServerContext* context) override;
+
+ private:
+  const Edge* const edge_;
 };
 
 }  // namespace heed

@@ -18,7 +18,10 @@ namespace {
 constexpr Method kWork = kClassify;
 constexpr Method kHealth = kCheck;
 
-void Leave(Edge& edge, const Method& method) { edge.Leave(method, absl::OkStatus(), {}, "id"); }
+void Leave(Edge& edge, const Method& method, const absl::Status& status = absl::OkStatus(),
+           Duration took = {}) {
+  edge.Leave({.method = method, .status = status, .took = took, .request_id = "id", .use = {}, .peer = ""});
+}
 
 TEST(Edge, TakesSoManyCallsAndNoMore) {
   FakeClock clock;
@@ -63,13 +66,13 @@ TEST(Edge, TellsOfEveryCall) {
   Edge edge(&clock, {},
             {.started = [&](const Method& method) { told.emplace_back(method.name); },
              .handled =
-                 [&](const Method& method, const absl::Status& status, Duration took, std::string_view id) {
-                   told.push_back(Cat(method.name, " ", std::string(Name(ReasonOf(status))), " ",
-                                      ToSeconds(took), " ", id));
+                 [&](const EndedCall& call) {
+                   told.push_back(Cat(call.method.name, " ", std::string(Name(ReasonOf(call.status))), " ",
+                                      ToSeconds(call.took), " ", call.request_id));
                  },
              .failed = nullptr});
   ASSERT_TRUE(edge.Enter(kWork).ok());
-  edge.Leave(kWork, Error(ErrorReason::kModelError, "x"), seconds(2), "id");
+  Leave(edge, kWork, Error(ErrorReason::kModelError, "x"), seconds(2));
   EXPECT_EQ(told, (std::vector<std::string>{"Classify", "Classify MODEL_ERROR 2 id"}));
 }
 
@@ -78,9 +81,8 @@ TEST(Edge, CountsRightWhenWhoIsToldThrows) {
   int failed = 0;
   Edge edge(&clock, {},
             {.started = [](const Method&) { throw std::runtime_error("no memory"); },
-             .handled = [](const Method&, const absl::Status&, Duration,
-                           std::string_view) { throw std::runtime_error("no memory"); },
-             .failed = [&](std::string_view) { ++failed; }});
+             .handled = [](const EndedCall&) { throw std::runtime_error("no memory"); },
+             .failed = [&](std::string_view, std::string_view) { ++failed; }});
   EXPECT_TRUE(edge.Enter(kWork).ok());
   EXPECT_EQ(edge.inside(), 1);
   Leave(edge, kWork);
@@ -92,10 +94,12 @@ TEST(Edge, TriesWhatMayThrow) {
   FakeClock clock;
   std::string told;
   Edge edge(&clock, {},
-            {.started = nullptr, .handled = nullptr, .failed = [&](std::string_view what) { told = what; }});
+            {.started = nullptr,
+             .handled = nullptr,
+             .failed = [&](std::string_view what, std::string_view id) { told = Cat(what, " ", id); }});
   EXPECT_TRUE(edge.Try([] {}).ok());
-  EXPECT_EQ(ReasonOf(edge.Try([] { throw std::runtime_error("broken"); })), ErrorReason::kModelError);
-  EXPECT_EQ(told, "broken");
+  EXPECT_EQ(ReasonOf(edge.Try([] { throw std::runtime_error("broken"); }, "id")), ErrorReason::kModelError);
+  EXPECT_EQ(told, "broken id");
 }
 
 struct Writer : Stallable {

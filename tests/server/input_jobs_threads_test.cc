@@ -117,7 +117,7 @@ class InputJobsThreadsTest : public testing::Test {
     ASSERT_TRUE(registry_->Load(0, load).ok());
     model_ = *registry_->Find("m", "");
     edge_ = std::make_unique<Edge>(&Clock::Real(), EdgeOptions{},
-                                   EdgeEvents{.failed = [this](auto) { ++failed_; }});
+                                   EdgeEvents{.failed = [this](auto, auto) { ++failed_; }});
   }
 
   std::shared_ptr<Request> New(int inputs, Time deadline = kNever) {

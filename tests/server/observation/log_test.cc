@@ -61,6 +61,43 @@ TEST(Log, IsOneLineOfPlainCharacters) {
               HasSubstr(R"("severity":"info","event":"model loaded","model":"a\nb\u001b[31m\u2028\u202e)"));
 }
 
+// What is printed at this level of a line of each.
+std::string PrintedAt(LogLevel level) {
+  FlushLog();
+  testing::internal::CaptureStderr();
+  SetLogLevel(level);
+  LogDebug("a");
+  LogInfo("b");
+  LogWarning("c");
+  LogError("d");
+  SetLogLevel(LogLevel::kInfo);
+  EXPECT_TRUE(FlushLog());
+  std::string printed;
+  const std::string lines = testing::internal::GetCapturedStderr();
+  for (size_t at = 0; (at = lines.find("\"event\":\"", at)) != lines.npos; at += 9) printed += lines[at + 9];
+  return printed;
+}
+
+TEST(Log, PrintsItsLevelAndWhatIsMoreSevere) {
+  EXPECT_EQ(PrintedAt(LogLevel::kDebug), "abcd");
+  EXPECT_EQ(PrintedAt(LogLevel::kInfo), "bcd");
+  EXPECT_EQ(PrintedAt(LogLevel::kWarning), "cd");
+  EXPECT_EQ(PrintedAt(LogLevel::kError), "d");
+}
+
+TEST(Log, SaysHowSevereALineIs) {
+  FlushLog();
+  testing::internal::CaptureStderr();
+  SetLogLevel(LogLevel::kError);
+  LogError("broken");
+  LogAlways("call", {{"code", "OK"}});
+  SetLogLevel(LogLevel::kInfo);
+  EXPECT_TRUE(FlushLog());
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              testing::AllOf(HasSubstr(R"("severity":"error","event":"broken"})"),
+                             HasSubstr(R"("severity":"info","event":"call","code":"OK"})")));
+}
+
 TEST(Log, WritesInOrder) {
   Pipe pipe;
   {

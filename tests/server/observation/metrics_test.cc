@@ -22,7 +22,7 @@ namespace {
 
 TEST(Metrics, TasksThatThrowAreCounted) {
   class Metrics metrics(kMethods, 0);
-  Workers workers(1, metrics.Events().failed);
+  Workers workers(1, [failed = metrics.Events().failed](std::string_view what) { failed(what, ""); });
   workers.Run([] { throw std::runtime_error("no memory"); });
   auto count = [&] {
     const std::string text = prometheus::TextSerializer().Serialize(metrics.families()->Collect());

@@ -142,13 +142,13 @@ class Place {
   EdgeEvents Events() {
     return {.started = nullptr,
             .handled =
-                [this](const Method&, const absl::Status& status, Duration took, std::string_view id) {
+                [this](const EndedCall& call) {
                   std::lock_guard lock(mutex_);
-                  handled_.push_back({status, took, std::string(id)});
+                  handled_.push_back({call.status, call.took, std::string(call.request_id)});
                   changed_.notify_all();
                 },
             .failed =
-                [this](std::string_view) {
+                [this](std::string_view, std::string_view) {
                   std::lock_guard lock(mutex_);
                   ++failed_;
                 }};

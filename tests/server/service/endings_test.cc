@@ -252,6 +252,33 @@ TEST(ALimitOfRequests, TurnsTheNextAway) {
     EXPECT_TRUE(Eventually([&] { return rpc.Ask(*world, kFine).status.ok(); })) << rpc.name;
 }
 
+// gRPC's clients do so by themselves, as their service config says, as long as they have seen nothing of an
+// answer.
+TEST(ACallThatIsTurnedAway, IsTriedAgainByItsClient) {
+  Gate gate;
+  auto world = World::Ready(EveryModel([&](FakeModel& model) { model.on_layer = [&](int) { gate.Pass(); }; }),
+                            [](config::v1::ServerConfig& config) {
+                              config.mutable_limits()->set_requests(1);
+                              WithMetrics(config);
+                            });
+  Call inside(world->channel(), EveryRpc().front());
+  ASSERT_TRUE(Eventually([&] { return MetricSum(*world, "heed_calls_in_flight") == 1; }));
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  arguments.SetServiceConfigJSON(R"({"methodConfig": [{"name": [{}], "retryPolicy": {
+      "maxAttempts": 3, "initialBackoff": "0.1s", "maxBackoff": "0.1s", "backoffMultiplier": 1,
+      "retryableStatusCodes": ["RESOURCE_EXHAUSTED"]}}]})");
+  const auto channel =
+      grpc::CreateCustomChannel(world->address(), grpc::InsecureChannelCredentials(), arguments);
+  for (const Rpc& rpc : EveryRpc()) {
+    SCOPED_TRACE(rpc.name);
+    EXPECT_EQ(Call(channel, rpc).Wait().status.error_code(), grpc::RESOURCE_EXHAUSTED);
+    EXPECT_TRUE(Eventually([&] { return Handled(*world, rpc, grpc::RESOURCE_EXHAUSTED) == 3; }));
+  }
+  gate.Open();
+  EXPECT_TRUE(inside.Wait().status.ok());
+}
+
 // One runs, one waits, the third is refused, and nothing is made of it.
 TEST(AFullQueue, RefusesWithAHint) {  // L1
   Endless endless([](config::v1::ServerConfig& config) {

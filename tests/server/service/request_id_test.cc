@@ -2,12 +2,14 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/observation/log.h"
 #include "tests/server/service/bytes_call.h"
 #include "tests/server/service/cases.h"
+#include "tests/server/service/watched_tokenizer.h"
 
 namespace heed {
 namespace {
@@ -34,8 +36,10 @@ TEST(RequestId, ComesBackFromEveryRpc) {
     const Outcome good = AskAs(*world, rpc, kFine, id);
     ASSERT_TRUE(good.status.ok()) << good.status.error_message();
     EXPECT_EQ(IdIn(good.headers), id);
+    EXPECT_EQ(IdIn(good.trailers), "");
     const Outcome bad = AskAs(*world, rpc, kEmpty, id);
-    EXPECT_EQ(IdIn(bad.headers) + IdIn(bad.trailers), id);  // without an answer there are trailers only
+    EXPECT_EQ(IdIn(bad.trailers), id);
+    EXPECT_TRUE(bad.headers.empty());  // else no client would ever try again
     EXPECT_EQ(DetailsOf(bad.status).request.request_id(), id);
   }
 }
@@ -72,8 +76,8 @@ TEST(RequestId, OfAnotherFormIsRefused) {
     const grpc::Status status = world->models()->ListModels(context.get(), {}, &list);
     EXPECT_EQ(status.error_code(), grpc::INVALID_ARGUMENT) << id;
     EXPECT_EQ(DetailsOf(status).bad_request.field_violations(0).field(), "x-request-id");
-    EXPECT_EQ(DetailsOf(status).request.request_id(), IdIn(Plain(context->GetServerInitialMetadata())));
-    EXPECT_THAT(IdIn(Plain(context->GetServerInitialMetadata())), testing::MatchesRegex("[0-9a-f]{32}"));
+    EXPECT_EQ(DetailsOf(status).request.request_id(), IdIn(Plain(context->GetServerTrailingMetadata())));
+    EXPECT_THAT(IdIn(Plain(context->GetServerTrailingMetadata())), testing::MatchesRegex("[0-9a-f]{32}"));
   }
   auto context = NewContext();
   context->AddMetadata("x-request-id", std::string(128, 'x'));
@@ -100,6 +104,28 @@ TEST(RequestId, IsInTheLogOfAFailedCall) {
   EXPECT_THAT(testing::internal::GetCapturedStderr(),
               testing::ContainsRegex("\"event\":\"call failed\".*\"method\":\"Classify\",\"reason\":"
                                      "\"MODEL_ERROR\".*\"request_id\":\"find-me\""));
+}
+
+// The other input is answered, so the call itself does not fail.
+TEST(RequestId, IsInTheLogOfWhatOneInputOfACallHasThrown) {
+  const auto look = [](std::string_view text) -> absl::Status {
+    if (text == "bad") throw std::runtime_error("broken");
+    return absl::OkStatus();
+  };
+  auto world = World::Ready({{"reader", [&] {
+                                LoadedModel loaded = WithBytes(NewFakeClassifier());
+                                loaded.tokenizer = std::make_unique<WatchedTokenizer>(look);
+                                return loaded;
+                              }}});
+  FlushLog();
+  testing::internal::CaptureStderr();
+  EXPECT_TRUE(
+      AskAs(*world, EveryRpc().front(), {.inputs = {Text("bad"), Text("fine")}}, "find-me").status.ok());
+  world.reset();
+  EXPECT_TRUE(FlushLog());
+  EXPECT_THAT(
+      testing::internal::GetCapturedStderr(),
+      testing::HasSubstr("\"event\":\"task failed\",\"error\":\"broken\",\"request_id\":\"find-me\""));
 }
 
 }  // namespace

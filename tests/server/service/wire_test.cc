@@ -97,7 +97,7 @@ TEST(Wire, AMethodThatNobodyHasIsUnimplemented) {
     const grpc::Status status = call.Finish();
     EXPECT_EQ(status.error_code(), grpc::UNIMPLEMENTED) << method;
     EXPECT_EQ(status.error_message(), "the server has no such method");
-    EXPECT_TRUE(call.context().GetServerInitialMetadata().contains("x-request-id"));
+    EXPECT_TRUE(call.context().GetServerTrailingMetadata().contains("x-request-id"));
   }
 }
 
