@@ -8,11 +8,12 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
+#include "client/credentials.h"
 #include "client/grpc_status.h"
+#include "client/tls_diagnosis.h"
 #include "engine/base/status.h"
 #include "grpc/health/v1/health.grpc.pb.h"
 #include "grpcpp/create_channel.h"
-#include "grpcpp/security/credentials.h"
 #include "heed/v1/inference.grpc.pb.h"
 #include "heed/v1/models.grpc.pb.h"
 #include "heed/v1/server.grpc.pb.h"
@@ -22,6 +23,8 @@ namespace heed {
 struct Client::Connection {
   std::string address;
   ClientOptions options;
+  std::optional<ClientTls> tls;
+  std::string token;  // empty: none
   std::shared_ptr<grpc::Channel> channel;
   std::unique_ptr<v1::Inference::Stub> inference = v1::Inference::NewStub(channel);
   std::unique_ptr<v1::Models::Stub> models = v1::Models::NewStub(channel);
@@ -104,14 +107,22 @@ bool Pause(absl::Duration duration, const std::stop_token& stop) {
 absl::StatusOr<Client> Client::Connect(std::string_view address, const ClientOptions& options) {
   RETURN_IF_ERROR(CheckAddress(address));
   RETURN_IF_ERROR(CheckOptions(options));
+  std::optional<ClientTls> tls;
+  if (options.tls) {
+    ASSIGN_OR_RETURN(tls, ReadTls(*options.tls));
+  }
+  std::string token;
+  if (!options.token_file.empty()) {
+    ASSIGN_OR_RETURN(token, ReadToken(options.token_file));
+  }
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(options.max_response_bytes);
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kReconnectAfterMs);
   std::string target(address);
-  auto channel = grpc::CreateCustomChannel(target, grpc::InsecureChannelCredentials(), arguments);
-  return Client(
-      std::shared_ptr<const Connection>(new Connection{std::move(target), options, std::move(channel)}));
+  auto channel = grpc::CreateCustomChannel(target, ToGrpc(tls), arguments);
+  return Client(std::shared_ptr<const Connection>(
+      new Connection{std::move(target), options, std::move(tls), std::move(token), std::move(channel)}));
 }
 
 absl::Status Client::Connection::Call(absl::Duration timeout, const CallOptions& call,
@@ -125,6 +136,7 @@ absl::Status Client::Connection::Call(absl::Duration timeout, const CallOptions&
     grpc::ClientContext context;
     if (deadline != absl::InfiniteFuture()) context.set_deadline(absl::ToChronoTime(deadline));
     if (!call.request_id.empty()) context.AddMetadata("x-request-id", call.request_id);
+    if (!token.empty()) context.AddMetadata("authorization", Cat("Bearer ", token));
     std::stop_callback cancel(call.stop, [&] { context.TryCancel(); });
     const auto [status, repeatable] = attempt(context);
     if (status.ok()) return absl::OkStatus();
@@ -150,8 +162,10 @@ bool Client::Connection::Unreachable(const grpc::Status& status) const {
 // Two errors come from gRPC and not from the server, and their words say neither where nor how long.
 absl::Status Client::Connection::Explain(const grpc::Status& status, const grpc::ClientContext& context,
                                          absl::Duration timeout) const {
-  if (Unreachable(status))
+  if (Unreachable(status)) {
+    RETURN_IF_ERROR(DiagnoseTls(address, tls));
     return absl::UnavailableError(Cat("no server at ", address, ": start one with `heed serve`"));
+  }
   if (status.error_code() == grpc::DEADLINE_EXCEEDED && status.error_message() == "Deadline Exceeded") {
     const std::string_view what =
         channel->GetState(false) == GRPC_CHANNEL_READY ? "no answer from " : "no connection to ";

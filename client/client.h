@@ -6,7 +6,8 @@
 //   ASSIGN_OR_RETURN(v1::ClassifyResponse response, client.Classify(request, {.timeout = absl::Seconds(1)}));
 //
 // An error has the server's code and message, except that UNAVAILABLE names the address where no server
-// answers, and DEADLINE_EXCEEDED the time that was given. Why it failed, which field is wrong, when to try
+// answers, or says what TLS has against it (tls_diagnosis.h), and DEADLINE_EXCEEDED the time that was given.
+// Why it failed, which field is wrong, when to try
 // again and the request's id: DetailsOf(status), in grpc_status.h.
 #ifndef HEED_CLIENT_CLIENT_H_
 #define HEED_CLIENT_CLIENT_H_
@@ -30,6 +31,14 @@ namespace heed {
 
 inline constexpr std::string_view kDefaultAddress = "127.0.0.1:8461";
 
+// PEM files.
+struct TlsFiles {
+  // Certificates of the authorities one of which must have signed the server's; empty: those that this system
+  // trusts.
+  std::string authority;
+  std::string certificate, key;  // the client's, for servers that ask for one; both, or none of them
+};
+
 struct ClientOptions {
   absl::Duration timeout = absl::Seconds(60);  // of a call that names none; Generate then has no limit
   // Calls that the server refuses with a hint when to come again (a full queue, a model that loads) are tried
@@ -37,6 +46,10 @@ struct ClientOptions {
   // come. Where no connection can be made at first, one more is tried for, for 0.3 s, besides.
   int max_attempts = 3;
   int max_response_bytes = 256 << 20;  // of one message
+  std::optional<TlsFiles> tls;         // unset: plain HTTP/2. Read once, by Connect()
+  // A file with one token, which goes with every call as `authorization: Bearer TOKEN`; empty: none does. Without
+  // TLS who listens on the way gets it, too. Read once, by Connect().
+  std::string token_file;
 };
 
 // Of one call.
@@ -50,7 +63,8 @@ struct CallOptions {
 // Thread-safe. Copies share one connection, which is made when first needed and made again when lost.
 class Client {
  public:
-  // `address` is HOST:PORT, [IPV6]:PORT or unix:PATH; INVALID_ARGUMENT for anything else and for bad options.
+  // `address` is HOST:PORT, [IPV6]:PORT or unix:PATH; INVALID_ARGUMENT for anything else, for bad options and
+  // for files of theirs that are not what they should be.
   // Does not wait for the server. Proxies that the environment names are not used.
   static absl::StatusOr<Client> Connect(std::string_view address, const ClientOptions& options = {});
 

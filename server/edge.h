@@ -17,6 +17,8 @@
 #include "server/call_record.h"
 #include "server/caught.h"
 #include "server/clock.h"
+#include "server/reloaded.h"
+#include "server/tokens.h"
 #include "server/workers.h"
 
 namespace heed {
@@ -44,6 +46,7 @@ struct EdgeOptions {
   Duration stall = std::chrono::seconds(30);         // of a client that does not read
   int intake_threads = 2;
   int answer_threads = 2;
+  Reloaded<KnownTokens>* tokens = nullptr;  // one of which a call must show, but for health; null: it needs none
 };
 
 // A call that has ended, as whoever is told of it sees it: nothing here outlives the telling.
@@ -100,6 +103,7 @@ class Edge {
   bool peers() const { return events_.peers; }  // whether those who are told of calls want to know whose
   Duration longest_call() const { return options_.longest_call; }
   Duration stall() const { return options_.stall; }
+  Reloaded<KnownTokens>* tokens() const { return options_.tokens; }
   Workers& intake() { return intake_; }    // reads requests and tokenises
   Workers& answers() { return answers_; }  // builds and writes whole answers
   Workers& streams() { return streams_; }  // writes pieces of streams, which no large answer holds up

@@ -61,7 +61,7 @@ ONLY_IN = {
     "utf8proc": {"engine/text"},
     "png.h": {"engine/images"},
     "jpeglib": {"engine/images"},
-    "openssl/": {"engine/base"},
+    "openssl/": {"engine/base", "client"},
 }
 
 

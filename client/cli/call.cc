@@ -12,9 +12,9 @@
 namespace heed::cli {
 namespace {
 
-std::string DefaultAddress() {
-  const char* address = std::getenv("HEED_ADDRESS");
-  return address != nullptr && *address != '\0' ? address : std::string(kDefaultAddress);
+std::string FromEnvironment(const char* name, std::string_view otherwise) {
+  const char* value = std::getenv(name);
+  return value != nullptr && *value != '\0' ? value : std::string(otherwise);
 }
 
 // The flag's own message says what is expected.
@@ -33,13 +33,38 @@ bool ParseFields(absl::string_view text, google::protobuf::Message* message) {
 }  // namespace
 
 ServerFlags::ServerFlags(Arguments& arguments, absl::Duration default_timeout)
-    : address(DefaultAddress()), timeout(default_timeout) {
+    : address(FromEnvironment("HEED_ADDRESS", kDefaultAddress)), timeout(default_timeout) {
+  tls_files.authority = FromEnvironment("HEED_TLS_AUTHORITY", "");
+  token_file = FromEnvironment("HEED_TOKEN_FILE", "");
   arguments.Flag("address", &address,
                  "the server, HOST:PORT or unix:PATH; or HEED_ADDRESS in the environment");
+  arguments.Flag("tls", &tls, "call the server over TLS, and believe the authorities that this system trusts");
+  arguments
+      .Flag("tls_authority", &tls_files.authority,
+            "call the server over TLS, and believe the authorities of this PEM file instead; or "
+            "HEED_TLS_AUTHORITY in the environment")
+      .is_path = true;
+  arguments
+      .Flag("tls_certificate", &tls_files.certificate,
+            "PEM file with a certificate of yours, for a server that asks for one")
+      .is_path = true;
+  arguments.Flag("tls_key", &tls_files.key, "PEM file with its key").is_path = true;
+  arguments
+      .Flag("token_file", &token_file,
+            "a file with your token, for a server that wants one; or HEED_TOKEN_FILE in the environment")
+      .is_path = true;
   arguments.Flag("timeout", &timeout, "how long a call may take", {.min = 0.001});
   arguments.Flag("request_id", &request_id,
                  "under which the server's log has the call; unset: the server makes one");
   arguments.Flag("json", &json, "answers as protobuf's JSON, one a line");
+}
+
+absl::StatusOr<Client> ServerFlags::Connect() const {
+  ClientOptions options;
+  const bool any = !tls_files.authority.empty() || !tls_files.certificate.empty() || !tls_files.key.empty();
+  if (tls || any) options.tls = tls_files;
+  options.token_file = token_file;
+  return Client::Connect(address, options);
 }
 
 TextFlags::TextFlags(Arguments& arguments) {

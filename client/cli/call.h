@@ -16,15 +16,19 @@
 
 namespace heed::cli {
 
-// Which server, and how long to wait for it. Flags --address (default: the environment's HEED_ADDRESS),
-// --timeout, --request_id, --json.
+// Which server, what it is shown, and how long to wait for it. Flags --address (default: the environment's
+// HEED_ADDRESS), --tls, --tls_authority (default: HEED_TLS_AUTHORITY), --tls_certificate, --tls_key,
+// --token_file (default: HEED_TOKEN_FILE), --timeout, --request_id, --json.
 struct ServerFlags {
   // `timeout`: the default; infinite for none.
   explicit ServerFlags(Arguments& arguments, absl::Duration timeout = absl::Seconds(60));
-  absl::StatusOr<Client> Connect() const { return Client::Connect(address); }
+  absl::StatusOr<Client> Connect() const;
   CallOptions Options(const Terminal& terminal) const { return {timeout, terminal.interrupted, request_id}; }
 
   std::string address;
+  bool tls = false;
+  TlsFiles tls_files;  // any of them: TLS, too
+  std::string token_file;
   absl::Duration timeout;
   std::string request_id;
   bool json = false;

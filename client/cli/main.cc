@@ -3,11 +3,13 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <iostream>
 #include <optional>
 
 #include "client/cli/command.h"
 #include "client/cli/interrupt.h"
+#include "grpc/support/log.h"
 
 namespace {
 
@@ -38,6 +40,8 @@ int main(int argc, char** argv) {
   std::ios::sync_with_stdio(false);
   signal(SIGPIPE,
          SIG_DFL);  // a closed pipe ends a command quietly, also under a parent that ignores the signal
+  // Commands say in their own words what goes wrong.
+  if (std::getenv("GRPC_VERBOSITY") == nullptr) gpr_set_log_function([](gpr_log_func_args*) {});
   std::optional<heed::cli::Interrupt> interrupt;
   heed::cli::Terminal terminal{.in = std::cin,
                                .out = std::cout,

@@ -62,6 +62,12 @@ A second signal ends delay and grace.
 HEED_ADDRESS
 The server that the clients call where no \fB\-\-address\fR is given.
 .TP
+HEED_TLS_AUTHORITY
+The PEM file of the authorities that the clients believe where no \fB\-\-tls_authority\fR is given; they call over TLS then.
+.TP
+HEED_TOKEN_FILE
+The file of the token that the clients show where no \fB\-\-token_file\fR is given.
+.TP
 HEED_MODELS
 The folder of models that \fBheed serve\fR takes where neither a flag nor the config names any.
 .SH FILES

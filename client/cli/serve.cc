@@ -16,6 +16,7 @@ struct ServeFlags {
 
   std::string config;
   std::optional<std::string> models, address, metrics_address;
+  std::optional<std::string> tls_certificate, tls_key, tls_client_authority, tokens, metrics_tokens;
   std::optional<config::v1::Precision> precision;
   std::optional<int32_t> threads;
   std::optional<config::v1::LogLevel> log_level;
@@ -34,6 +35,21 @@ ServeFlags::ServeFlags(Arguments& arguments) {
   arguments.Flag("metrics_address", &metrics_address,
                  Cat("HOST:PORT of GET /metrics, empty for none; unset: ",
                      config::v1::ServerConfig().metrics_address()));
+  arguments.Flag("tls_certificate", &tls_certificate, "PEM file: the port speaks TLS, with this certificate")
+      .is_path = true;
+  arguments.Flag("tls_key", &tls_key, "PEM file: the certificate's key").is_path = true;
+  arguments
+      .Flag("tls_client_authority", &tls_client_authority,
+            "PEM file: clients must show a certificate that one of these authorities has signed")
+      .is_path = true;
+  arguments
+      .Flag("tokens", &tokens,
+            "a file of tokens, TokensConfig in config.proto: who calls must show one that is good for it")
+      .is_path = true;
+  arguments
+      .Flag("metrics_tokens", &metrics_tokens,
+            "the same for GET /metrics: a token's name is the user, the token the password")
+      .is_path = true;
   arguments.Flag("threads", &threads, "threads that compute; 0 or unset: as many as this process has CPUs",
                  {0, 1024});
   arguments.Choice("precision", &precision, "auto, f32, bf16 or int8, of models that name none",
@@ -60,6 +76,11 @@ absl::StatusOr<config::v1::ServerConfig> ServeFlags::Config() const {
   if (models) result.set_models_folder(*models);
   if (address) result.set_address(*address);
   if (metrics_address) result.set_metrics_address(*metrics_address);
+  if (tls_certificate) result.mutable_tls()->set_certificate(*tls_certificate);
+  if (tls_key) result.mutable_tls()->set_key(*tls_key);
+  if (tls_client_authority) result.mutable_tls()->set_client_authority(*tls_client_authority);
+  if (tokens) result.set_tokens(*tokens);
+  if (metrics_tokens) result.set_metrics_tokens(*metrics_tokens);
   if (threads) result.set_threads(*threads);
   if (reflection) result.set_reflection(*reflection);
   if (log_level) result.mutable_log()->set_level(*log_level);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "engine/base/status.h"
+#include "openssl/crypto.h"
 #include "openssl/evp.h"
 
 namespace heed {
@@ -52,6 +53,10 @@ absl::StatusOr<std::string> Sha256(std::string_view bytes) {
   Hash hash;
   hash.Add(bytes);
   return hash.Finish();
+}
+
+bool SameSecret(std::string_view a, std::string_view b) {
+  return a.size() == b.size() && CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
 }
 
 absl::StatusOr<FileDigest> DigestOf(const InputFile& file, std::stop_token stop) {

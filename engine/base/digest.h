@@ -21,6 +21,9 @@ struct FileDigest {
 // As hexadecimal digits. INTERNAL if the library has none.
 absl::StatusOr<std::string> Sha256(std::string_view bytes);
 
+// Whether two are the same. What it takes tells nothing of where they differ.
+bool SameSecret(std::string_view a, std::string_view b);
+
 // Reads all of the file, a second takes one to two gigabytes; CANCELLED soon after the token is asked to
 // stop.
 absl::StatusOr<FileDigest> DigestOf(const InputFile& file, std::stop_token stop = {});

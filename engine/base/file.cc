@@ -88,4 +88,21 @@ absl::StatusOr<std::string> ReadFile(const std::string& folder, const std::strin
   return file.Read();
 }
 
+absl::StatusOr<std::string> ReadNamedFile(const std::string& path, int64_t max_bytes) {
+  std::error_code error;
+  const fs::path file = fs::canonical(path, error);
+  if (error) return SystemError(path, error.value());
+  return ReadFile(file.parent_path(), file.filename(), max_bytes);
+}
+
+FileStamp StampOf(const std::string& path) {
+  struct stat info;
+  if (stat(path.c_str(), &info) != 0) return {};
+  return {.device = info.st_dev,
+          .inode = info.st_ino,
+          .size = info.st_size,
+          .seconds = info.st_mtim.tv_sec,
+          .nanoseconds = info.st_mtim.tv_nsec};
+}
+
 }  // namespace heed

@@ -41,6 +41,19 @@ class InputFile {
 // The text of a file; INVALID_ARGUMENT beyond max_bytes.
 absl::StatusOr<std::string> ReadFile(const std::string& folder, const std::string& name, int64_t max_bytes);
 
+// The same of a file that whoever runs this program has named: links are followed wherever they lead.
+absl::StatusOr<std::string> ReadNamedFile(const std::string& path, int64_t max_bytes);
+
+// Tells a file from the one that stood there before. Those of two files that cannot be looked at are the
+// same.
+struct FileStamp {
+  uint64_t device = 0, inode = 0;
+  int64_t size = -1, seconds = 0, nanoseconds = 0;  // the last two: when it was written
+
+  friend bool operator==(const FileStamp&, const FileStamp&) = default;
+};
+FileStamp StampOf(const std::string& path);
+
 }  // namespace heed
 
 #endif  // HEED_ENGINE_BASE_FILE_H_

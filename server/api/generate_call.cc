@@ -15,7 +15,7 @@ absl::Status GenerateCall::Open(const grpc::ByteBuffer& bytes) {
   auto request = std::make_shared<v1::GenerateRequest>();
   RETURN_IF_ERROR(Parse(bytes, request.get()));
   request_ = std::move(request);
-  ASSIGN_OR_RETURN(GeneratePlan plan, PlanOf(*request_, api_, &record()));
+  ASSIGN_OR_RETURN(GeneratePlan plan, PlanOf(*request_, api_, rights(), &record()));
   plan.arrival = arrival();
   plan.deadline = deadline();
   plan.request_id = request_id();

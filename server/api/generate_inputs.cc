@@ -30,9 +30,9 @@ int64_t LongestPrompt(const v1::GenerateRequest& request, const ModelInfo& info,
 }  // namespace
 
 absl::StatusOr<GeneratePlan> PlanOf(const v1::GenerateRequest& request, const ApiContext& api,
-                                    CallRecord* record) {
+                                    const Rights* rights, CallRecord* record) {
   GeneratePlan plan;
-  ASSIGN_OR_RETURN(plan.model, FindFor("Generate", request.target(), *api.registry));
+  ASSIGN_OR_RETURN(plan.model, FindFor("Generate", request.target(), *api.registry, rights));
   record->Asks(plan.model->spec.name);
   RETURN_IF_ERROR(CheckCount(request.inputs_size(), api.limits().generate_inputs()));
   ASSIGN_OR_RETURN(plan.options, ToOptions(request, plan.model->info(), api.limits()));

@@ -18,6 +18,7 @@
 #include "server/jobs/generate.h"
 #include "server/jobs/input_jobs.h"
 #include "server/stream_buffer.h"
+#include "server/tokens.h"
 
 namespace heed {
 
@@ -30,9 +31,10 @@ struct GeneratePlan {
 
   int samples() const { return beam.width > 0 ? beam.results : options.samples; }
 };
-// INVALID_ARGUMENT, with the field, for what no input could make right. The record is told of the model.
+// INVALID_ARGUMENT, with the field, for what no input could make right. `rights`: FindFor()'s. The record is
+// told of the model.
 absl::StatusOr<GeneratePlan> PlanOf(const v1::GenerateRequest& request, const ApiContext& api,
-                                    CallRecord* record);
+                                    const Rights* rights, CallRecord* record);
 
 class GenerateInputs final : public InputJobs {
  public:

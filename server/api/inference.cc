@@ -150,7 +150,8 @@ class ScoreInputs final : public Answering<v1::ScoreRequest, v1::ScoreResponse> 
 // A call's model, which answers the RPC, when the request has inputs and not too many.
 template <typename Call>
 absl::StatusOr<const ServedModel*> ModelFor(std::string_view rpc, const ApiContext& api, Call& call) {
-  ASSIGN_OR_RETURN(const ServedModel* model, FindFor(rpc, call.request().target(), *api.registry));
+  ASSIGN_OR_RETURN(const ServedModel* model,
+                   FindFor(rpc, call.request().target(), *api.registry, call.rights()));
   call.record().Asks(model->spec.name);
   RETURN_IF_ERROR(CheckCount(call.request().inputs_size(), api.limits().inputs()));
   return model;

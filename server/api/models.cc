@@ -143,8 +143,27 @@ std::vector<std::string> RpcsOf(const ModelInfo& info) {
   return {"Score", "Generate"};
 }
 
+std::vector<Registry::Entry> ListFor(const Registry& registry, const Rights* rights) {
+  std::vector<Registry::Entry> entries = registry.List();
+  std::erase_if(entries, [&](const auto& entry) { return !CheckModel(rights, entry.spec.name).ok(); });
+  return entries;
+}
+
+namespace {
+
+// Of a model that a request names; or leaves out, where there is one only.
+absl::Status CheckRights(std::string_view name, const Registry& registry, const Rights* rights) {
+  if (rights == nullptr) return absl::OkStatus();
+  if (!name.empty()) return AtField(CheckModel(rights, name), "model");
+  const auto entries = registry.List();
+  return entries.size() == 1 ? AtField(CheckModel(rights, entries[0].spec.name), "model") : absl::OkStatus();
+}
+
+}  // namespace
+
 absl::StatusOr<const ServedModel*> FindFor(std::string_view rpc, const v1::Target& target,
-                                           const Registry& registry) {
+                                           const Registry& registry, const Rights* rights) {
+  RETURN_IF_ERROR(Within(CheckRights(target.model(), registry, rights), "target"));
   auto model = registry.Find(target.model(), target.version());
   if (!model.ok()) return NotFound(model.status());
   RETURN_IF_ERROR(CheckPriority(target));
@@ -300,8 +319,9 @@ std::optional<Registry::Entry> EntryOf(const Registry& registry, std::string_vie
   return std::nullopt;
 }
 
-absl::StatusOr<v1::ModelDescription> Describe(const v1::DescribeModelRequest& request,
-                                              const ApiContext& api) {
+absl::StatusOr<v1::ModelDescription> Describe(const v1::DescribeModelRequest& request, const ApiContext& api,
+                                              const Rights* rights) {
+  RETURN_IF_ERROR(CheckRights(request.model(), *api.registry, rights));
   const absl::Status found = api.registry->Find(request.model(), request.version()).status();
   if (!found.ok() && !absl::IsUnavailable(found) && !absl::IsFailedPrecondition(found)) return found;
   return Describe(*EntryOf(*api.registry, request.model()), api.limits());
@@ -339,7 +359,8 @@ grpc::ServerUnaryReactor* ModelsService::ListModels(grpc::CallbackServerContext*
   return UnaryCall<v1::ListModelsRequest, v1::ListModelsResponse>::Start(
       api_.edge, kListModels, context, request, response, [this](auto call) {
         v1::ListModelsResponse answer;
-        for (const Registry::Entry& entry : api_.registry->List()) *answer.add_models() = Summary(entry);
+        for (const Registry::Entry& entry : ListFor(*api_.registry, call->rights()))
+          *answer.add_models() = Summary(entry);
         call->Answer(answer);
       });
 }
@@ -349,7 +370,7 @@ grpc::ServerUnaryReactor* ModelsService::DescribeModel(grpc::CallbackServerConte
                                                        grpc::ByteBuffer* response) {
   return UnaryCall<v1::DescribeModelRequest, v1::ModelDescription>::Start(
       api_.edge, kDescribeModel, context, request, response, [this](auto call) {
-        const auto description = Describe(call->request(), api_);
+        const auto description = Describe(call->request(), api_, call->rights());
         description.ok() ? call->Answer(*description) : call->Fail(description.status());
       });
 }

@@ -10,15 +10,20 @@
 #include "heed/v1/models.grpc.pb.h"
 #include "server/api/context.h"
 #include "server/registry.h"
+#include "server/tokens.h"
 
 namespace heed {
 
 // The RPCs of heed.v1.Inference that a model can answer: its head and architecture decide.
 std::vector<std::string> RpcsOf(const ModelInfo& info);
 
-// The model of a request, able to answer `rpc`. Errors are the registry's, and INVALID_ARGUMENT if it cannot.
+// The model of a request, able to answer `rpc`, for who has these rights (null: all). Errors are the
+// registry's, MODEL_FORBIDDEN, and INVALID_ARGUMENT if it cannot.
 absl::StatusOr<const ServedModel*> FindFor(std::string_view rpc, const v1::Target& target,
-                                           const Registry& registry);
+                                           const Registry& registry, const Rights* rights);
+
+// The models that who has these rights may know of.
+std::vector<Registry::Entry> ListFor(const Registry& registry, const Rights* rights);
 
 // All that is known of it; of one that is not READY its state, and why.
 v1::ModelDescription Describe(const Registry::Entry& entry, const config::v1::LimitsConfig& limits);

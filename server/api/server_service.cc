@@ -69,11 +69,13 @@ void AddFixed(v1::ServerLimits* out) {
 void AddFeatures(const config::v1::ServerConfig& config, v1::ServerDescription* out) {
   if (config.reflection()) out->add_features("reflection");
   if (!config.metrics_address().empty()) out->add_features("metrics");
+  if (config.has_tls()) out->add_features("tls");
+  if (!config.tokens().empty()) out->add_features("tokens");
   for (const char* always : {"attention_weights", "beam_search", "error_details", "request_id"})
     out->add_features(always);
 }
 
-v1::ServerDescription Describe(const ApiContext& api) {
+v1::ServerDescription Describe(const ApiContext& api, const Rights* rights) {
   v1::ServerDescription out;
   out.set_version(HEED_VERSION);
   *out.mutable_build() = Build(api.threads);
@@ -83,7 +85,7 @@ v1::ServerDescription Describe(const ApiContext& api) {
   AddConfigured(api.config->transport(), out.mutable_limits());
   AddFixed(out.mutable_limits());
   AddFeatures(*api.config, &out);
-  for (const Registry::Entry& entry : api.registry->List()) *out.add_models() = Summary(entry);
+  for (const Registry::Entry& entry : ListFor(*api.registry, rights)) *out.add_models() = Summary(entry);
   return out;
 }
 
@@ -94,7 +96,7 @@ grpc::ServerUnaryReactor* ServerService::DescribeServer(grpc::CallbackServerCont
                                                         grpc::ByteBuffer* response) {
   return UnaryCall<v1::DescribeServerRequest, v1::ServerDescription>::Start(
       api_.edge, kDescribeServer, context, request, response,
-      [this](auto call) { call->Answer(Describe(api_)); });
+      [this](auto call) { call->Answer(Describe(api_, call->rights())); });
 }
 
 grpc::ServerUnaryReactor* ServerService::GetMetrics(grpc::CallbackServerContext* context,

@@ -11,8 +11,8 @@
 #include "engine/base/file.h"
 #include "engine/base/status.h"
 #include "engine/weights/weights.h"
-#include "google/protobuf/io/tokenizer.h"
-#include "google/protobuf/text_format.h"
+#include "google/protobuf/message.h"
+#include "server/config/text_proto.h"
 
 namespace heed {
 namespace {
@@ -20,21 +20,6 @@ namespace {
 namespace fs = std::filesystem;
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
-
-// Keeps the first error of a text proto.
-class FirstError : public google::protobuf::io::ErrorCollector {
- public:
-  explicit FirstError(std::string_view where) : where_(where) {}
-  void AddError(int line, int column, const std::string& message) override {
-    if (status_.ok()) status_ = Invalid(where_, ":", line + 1, ":", column + 1, ": ", message);
-  }
-  void AddWarning(int line, int column, const std::string& message) override {}
-  const absl::Status& status() const { return status_; }
-
- private:
-  std::string where_;
-  absl::Status status_;
-};
 
 double NumberOf(const Message& message, const FieldDescriptor* field) {
   const auto* reflection = message.GetReflection();
@@ -112,6 +97,12 @@ absl::Status CheckAddress(const std::string& address, std::string_view name) {
   return absl::OkStatus();
 }
 
+absl::Status CheckTls(const config::v1::TlsConfig& tls) {
+  if (!tls.certificate().empty() && !tls.key().empty()) return absl::OkStatus();
+  const std::string_view missing = tls.certificate().empty() ? "certificate" : "key";
+  return Invalid("tls.", missing, " is empty, TLS needs a certificate and its key");
+}
+
 absl::Status CheckModel(const config::v1::ModelConfig& model, const std::string& where) {
   constexpr std::string_view kForm = "', it must be 1 to 64 of [A-Za-z0-9._-] and not begin with '.'";
   if (!ValidName(model.name())) return Invalid(where, ".name is '", model.name(), kForm);
@@ -185,11 +176,8 @@ SchedulerOptions ToOptions(const config::v1::SchedulingConfig& config) {
 }  // namespace
 
 absl::StatusOr<config::v1::ServerConfig> ParseConfig(std::string_view text, std::string_view where) {
-  FirstError errors(where);
-  google::protobuf::TextFormat::Parser parser;
-  parser.RecordErrorsTo(&errors);
   config::v1::ServerConfig config;
-  if (!parser.ParseFromString(std::string(text), &config)) return errors.status();
+  RETURN_IF_ERROR(ParseTextProto(text, where, &config));
   return config;
 }
 
@@ -206,6 +194,7 @@ absl::Status CheckConfig(const config::v1::ServerConfig& config) {
   if (!config.metrics_address().empty())
     RETURN_IF_ERROR(CheckAddress(config.metrics_address(), "metrics_address"));
   RETURN_IF_ERROR(CheckBuckets(config.metrics()));
+  if (config.has_tls()) RETURN_IF_ERROR(CheckTls(config.tls()));
   std::set<std::string> names;
   for (int i = 0; i < config.models_size(); ++i) {
     RETURN_IF_ERROR(CheckModel(config.models(i), Cat("models[", i, "]")));

@@ -10,7 +10,8 @@
 namespace heed {
 
 absl::StatusOr<std::unique_ptr<MetricsServer>> MetricsServer::Listen(const std::string& address,
-                                                                     Collectables collectables) {
+                                                                     Collectables collectables,
+                                                                     Allows allows) {
   auto server = std::make_unique<MetricsServer>();
   server->collectables_ = std::move(collectables);
   try {  // the library throws
@@ -20,6 +21,7 @@ absl::StatusOr<std::unique_ptr<MetricsServer>> MetricsServer::Listen(const std::
   } catch (const std::exception&) {
     return Invalid("metrics_address is '", address, "', which cannot be listened on: the port may be taken");
   }
+  if (allows) server->exposer_->RegisterAuth(std::move(allows), "heed");  // before there is anything to read
   for (const auto& collectable : server->collectables_) server->exposer_->RegisterCollectable(collectable);
   return server;
 }

@@ -2,6 +2,7 @@
 #ifndef HEED_SERVER_OBSERVATION_METRICS_SERVER_H_
 #define HEED_SERVER_OBSERVATION_METRICS_SERVER_H_
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -13,9 +14,13 @@ namespace heed {
 
 class MetricsServer {
  public:
-  // INVALID_ARGUMENT if the address cannot be had. What the collectables use must outlive it.
+  // Whether who shows this, by HTTP's Basic authentication, may read. Called on the thread; throws nothing.
+  using Allows = std::function<bool(const std::string& name, const std::string& token)>;
+
+  // INVALID_ARGUMENT if the address cannot be had. What the collectables and `allows` use must outlive it.
+  // Without `allows` whoever asks may read.
   static absl::StatusOr<std::unique_ptr<MetricsServer>> Listen(const std::string& address,
-                                                               Collectables collectables);
+                                                               Collectables collectables, Allows allows);
 
   int port() const { return exposer_->GetListeningPorts().front(); }
 

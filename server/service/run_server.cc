@@ -14,6 +14,7 @@
 #include "server/api/models.h"
 #include "server/config/config.h"
 #include "server/observation/log.h"
+#include "server/service/access.h"
 #include "server/service/library_logs.h"
 #include "server/service/server.h"
 
@@ -135,6 +136,7 @@ absl::Status RunServer(const config::v1::ServerConfig& config) {
 
 absl::StatusOr<std::string> CheckServer(const config::v1::ServerConfig& config) {
   ASSIGN_OR_RETURN(const config::v1::ServerConfig complete, Checked(config));
+  RETURN_IF_ERROR(OpenAccess(complete).status());
   std::string report;
   for (const auto& model : complete.models()) {
     auto loaded = LoadFromFolder(ToSpec(model));

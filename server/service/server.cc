@@ -30,7 +30,9 @@
 #include "server/observation/metrics.h"
 #include "server/observation/metrics_server.h"
 #include "server/observation/snapshot.h"
+#include "server/service/access.h"
 #include "server/service/call_log.h"
+#include "server/transport/authorization.h"
 #include "server/transport/health.h"
 #include "server/transport/monotonic.h"
 #include "server/transport/pulse.h"
@@ -81,12 +83,13 @@ void SetTransport(const config::v1::TransportConfig& config, grpc::ServerBuilder
                               Milliseconds(config.max_age_grace_seconds()));
 }
 
-EdgeOptions ToOptions(const config::v1::ServerConfig& config) {
+EdgeOptions ToOptions(const config::v1::ServerConfig& config, Reloaded<KnownTokens>* tokens) {
   return {.requests = config.limits().requests(),
           .longest_call = ToDuration(config.limits().deadline_seconds()),
           .stall = ToDuration(config.limits().stall_seconds()),
           .intake_threads = config.request_threads(),
-          .answer_threads = config.request_threads()};
+          .answer_threads = config.request_threads(),
+          .tokens = tokens};
 }
 
 std::vector<double> Buckets(const config::v1::ServerConfig& config) {
@@ -108,10 +111,12 @@ std::vector<ModelSpec> Specs(const config::v1::ServerConfig& config) {
 // Torn down from the last to the first: nothing uses what stands below it, but for calls and jobs, which have
 // ended when Drain() returns. What these have left to the edge's threads is done before the edge goes.
 struct Server::State {
-  State(const config::v1::ServerConfig& configured, ModelLoader loader, const ProbeOptions& probing)
+  State(const config::v1::ServerConfig& configured, ModelLoader loader, const ProbeOptions& probing,
+        Access opened)
       : config(configured),
         load(std::move(loader)),
         probing(probing),
+        access(std::move(opened)),
         metrics(kMethods, config.models_size(), Buckets(config)),
         threads(config.threads() > 0 ? config.threads() : AvailableCpus()),
         turns(&threads),
@@ -119,7 +124,7 @@ struct Server::State {
                  [this](const ModelSpec& spec, const ModelInfo& info) {
                    return metrics.Add(spec, info)->Events();
                  }),
-        edge(&Clock::Real(), ToOptions(config), EventsOfCalls()) {}
+        edge(&Clock::Real(), ToOptions(config, access.tokens.get()), EventsOfCalls()) {}
   ~State();
 
   EdgeEvents EventsOfCalls() {
@@ -141,6 +146,7 @@ struct Server::State {
   const config::v1::ServerConfig config;
   const ModelLoader load;
   const ProbeOptions probing;
+  const Access access;
   Metrics metrics;
   AnswerMemory answer_memory{config.limits().answer_bytes(), config.limits().answers_bytes()};
   Threads threads;
@@ -194,7 +200,14 @@ Server::State::~State() {
 
 absl::Status Server::State::ListenForMetrics() {
   if (config.metrics_address().empty()) return absl::OkStatus();
-  ASSIGN_OR_RETURN(metrics_server, MetricsServer::Listen(config.metrics_address(), collectables));
+  MetricsServer::Allows allows;
+  if (access.metrics_tokens) {
+    allows = [this](const std::string& name, const std::string& token) {
+      return access.MayReadMetrics(name, token);
+    };
+  }
+  ASSIGN_OR_RETURN(metrics_server,
+                   MetricsServer::Listen(config.metrics_address(), collectables, std::move(allows)));
   return absl::OkStatus();
 }
 
@@ -208,13 +221,19 @@ absl::Status Server::State::Listen() {
   grpc::ServerBuilder builder;
   if (!config.reflection()) builder.SetOption(std::make_unique<WithoutReflection>());
   SetTransport(config.transport(), &builder);
-  builder.AddListeningPort(config.address(), grpc::InsecureServerCredentials(), &port);
+  builder.AddListeningPort(config.address(),
+                           access.tls ? access.tls->ServerSide() : grpc::InsecureServerCredentials(), &port);
   for (grpc::Service* service :
        {static_cast<grpc::Service*>(&inference), static_cast<grpc::Service*>(&models),
         static_cast<grpc::Service*>(&server), static_cast<grpc::Service*>(&health)}) {
     builder.RegisterService(service);
   }
   builder.RegisterCallbackGenericService(&unknown_methods);
+  if (access.tokens) {
+    std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> guards;
+    guards.push_back(NewGuard(access.tokens.get()));
+    builder.experimental().SetInterceptorCreators(std::move(guards));
+  }
   rpc_server = builder.BuildAndStart();
   if (rpc_server == nullptr || port == 0)
     return Invalid("address is '", config.address(), "', which cannot be listened on: the port may be taken");
@@ -222,9 +241,9 @@ absl::Status Server::State::Listen() {
   ticks = std::jthread([this](std::stop_token stop) { Tick(stop); });
   probe.emplace(
       probing,
-      [this, dialed = DialedAddress(config.address(), port)](std::stop_token stop) {
-        return AnswersAt(dialed, probing.patience, stop);
-      },
+      [this, dialed = DialedAddress(config.address(), port),
+       credentials = access.tls ? access.tls->OwnClientSide() : grpc::InsecureChannelCredentials()](
+          std::stop_token stop) { return AnswersAt(dialed, probing.patience, stop, credentials); },
       [this](bool up) { ListenerChanged(up); });
   return absl::OkStatus();
 }
@@ -319,7 +338,8 @@ Server::~Server() = default;
 absl::StatusOr<std::unique_ptr<Server>> Server::Listen(const config::v1::ServerConfig& config,
                                                        ModelLoader load, const ProbeOptions& probing) {
   RETURN_IF_ERROR(CheckConfig(config));
-  auto state = std::make_unique<State>(config, std::move(load), probing);
+  ASSIGN_OR_RETURN(Access access, OpenAccess(config));
+  auto state = std::make_unique<State>(config, std::move(load), probing, std::move(access));
   RETURN_IF_ERROR(state->Listen());
   return std::unique_ptr<Server>(new Server(std::move(state)));
 }

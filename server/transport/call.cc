@@ -2,8 +2,10 @@
 
 #include <utility>
 
+#include "engine/base/status.h"
 #include "grpc/grpc.h"
 #include "server/error.h"
+#include "server/transport/authorization.h"
 #include "server/transport/peer.h"
 #include "server/transport/wire.h"
 
@@ -24,6 +26,7 @@ Call::Call(Edge* edge, const Method& method, grpc::CallbackServerContext* contex
 void Call::Begin() {
   self_ = shared_from_this();
   absl::Status status = edge_->Enter(method_);
+  if (status.ok()) status = FindRights();
   if (status.ok()) status = id_.status;
   if (!status.ok()) return End(status);
   Do([this] {
@@ -35,6 +38,18 @@ void Call::Begin() {
     };
     method_.health ? open() : edge_->intake().Run(std::move(open));
   });
+}
+
+absl::Status Call::FindRights() {
+  if (method_.health || edge_->tokens() == nullptr) return absl::OkStatus();
+  absl::Status found;
+  const absl::Status thrown = edge_->Try([&] {
+    auto rights = Authorize(context_->client_metadata(), *edge_->tokens()->Now(),
+                            Cat(method_.service, "/", method_.name));
+    found = rights.status();
+    if (rights.ok()) rights_ = *std::move(rights);
+  });
+  return thrown.ok() ? found : thrown;
 }
 
 void Call::Do(absl::FunctionRef<void()> part) {

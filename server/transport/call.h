@@ -18,6 +18,7 @@
 #include "server/call_record.h"
 #include "server/clock.h"
 #include "server/edge.h"
+#include "server/tokens.h"
 #include "server/transport/request_id.h"
 
 namespace heed {
@@ -28,7 +29,8 @@ class Call : public Stallable, public std::enable_shared_from_this<Call> {
  public:
   Call(const Call&) = delete;
 
-  // Enters the edge and Open()s on its intake (health: at once), or refuses. Once, right after making it.
+  // Enters the edge and Open()s on its intake (health: at once), or refuses, as it does whoever may not call.
+  // Once, right after making it.
   void Begin();
   void EndIfStalledSince(Time time) final;
 
@@ -36,6 +38,7 @@ class Call : public Stallable, public std::enable_shared_from_this<Call> {
   Time deadline() const { return deadline_; }
   const std::string& request_id() const { return id_.text; }
   CallRecord& record() { return record_; }  // for whoever does its work to add to
+  const Rights* rights() const { return rights_.get(); }  // of who calls, from Begin() on; null: all
 
  protected:
   Call(Edge* edge, const Method& method, grpc::CallbackServerContext* context,
@@ -72,6 +75,7 @@ class Call : public Stallable, public std::enable_shared_from_this<Call> {
   Edge& edge() const { return *edge_; }
 
  private:
+  absl::Status FindRights();
   bool Claim(const absl::Status& status);
   void TellId(bool answered);
   absl::Status Stalled() const;
@@ -85,6 +89,7 @@ class Call : public Stallable, public std::enable_shared_from_this<Call> {
   grpc::CallbackServerContext* const context_;  // until Done()
   std::shared_ptr<Call> self_;                  // gRPC's hold on it, until Done()
   CallRecord record_;
+  std::shared_ptr<const Rights> rights_;
 
   mutable std::mutex mutex_;  // guards the next five; never held while gRPC is called
   bool id_told_ = false;

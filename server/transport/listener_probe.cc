@@ -14,12 +14,13 @@ namespace heed {
 namespace {
 
 // One that shares no connection with another, and goes straight there.
-std::shared_ptr<grpc::Channel> NewConnection(const std::string& dialed) {
+std::shared_ptr<grpc::Channel> NewConnection(const std::string& dialed,
+                                             const std::shared_ptr<grpc::ChannelCredentials>& credentials) {
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
-  return grpc::CreateCustomChannel(dialed, grpc::InsecureChannelCredentials(), arguments);
+  return grpc::CreateCustomChannel(dialed, credentials, arguments);
 }
 
 void Wait(Duration time, std::stop_token stop) {
@@ -39,8 +40,9 @@ std::string DialedAddress(const std::string& address, int port) {
   return Cat(host, ":", port);
 }
 
-bool AnswersAt(const std::string& dialed, Duration patience, std::stop_token stop) {
-  const auto stub = grpc::health::v1::Health::NewStub(NewConnection(dialed));
+bool AnswersAt(const std::string& dialed, Duration patience, std::stop_token stop,
+               const std::shared_ptr<grpc::ChannelCredentials>& credentials) {
+  const auto stub = grpc::health::v1::Health::NewStub(NewConnection(dialed, credentials));
   grpc::ClientContext context;
   context.set_wait_for_ready(true);
   context.set_deadline(FromNow(patience));

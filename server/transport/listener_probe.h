@@ -5,10 +5,12 @@
 #define HEED_SERVER_TRANSPORT_LISTENER_PROBE_H_
 
 #include <functional>
+#include <memory>
 #include <stop_token>
 #include <string>
 #include <thread>
 
+#include "grpcpp/security/credentials.h"
 #include "server/clock.h"
 
 namespace heed {
@@ -23,7 +25,9 @@ struct ProbeOptions {
 std::string DialedAddress(const std::string& address, int port);
 
 // True if a health check is answered there, over a connection of its own. Blocks, for `patience` at most.
-bool AnswersAt(const std::string& dialed, Duration patience, std::stop_token stop);
+bool AnswersAt(
+    const std::string& dialed, Duration patience, std::stop_token stop,
+    const std::shared_ptr<grpc::ChannelCredentials>& credentials = grpc::InsecureChannelCredentials());
 
 // A thread that probes.
 class ListenerProbe {

@@ -21,7 +21,7 @@ void Pulse::Beat(std::function<void(bool answered)> ended) {
   auto call = std::make_shared<Beating>();
   call->context.set_deadline(FromNow(std::chrono::seconds(1)));
   call->request = grpc::ByteBuffer(nullptr, 0);
-  stub_.UnaryCall(&call->context, "/heed.Pulse/Beat", grpc::StubOptions(), &call->request, &call->response,
+  stub_.UnaryCall(&call->context, kPulsePath, grpc::StubOptions(), &call->request, &call->response,
                   [call, ended = std::move(ended)](const grpc::Status& status) {
                     ended(status.error_code() == grpc::UNIMPLEMENTED);
                   });

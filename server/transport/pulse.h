@@ -12,6 +12,8 @@
 
 namespace heed {
 
+inline constexpr char kPulsePath[] = "/heed.Pulse/Beat";
+
 class Pulse {
  public:
   // `channel`: the server's own, in process.

@@ -82,9 +82,10 @@ struct FakeServer::Services {
   Health health;
 };
 
-FakeServer::FakeServer() : services_(std::make_unique<Services>(this)) {
+FakeServer::FakeServer(const std::shared_ptr<grpc::ServerCredentials>& credentials)
+    : services_(std::make_unique<Services>(this)) {
   grpc::ServerBuilder builder;
-  builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
+  builder.AddListeningPort("127.0.0.1:0", credentials, &port_);
   builder.RegisterService(&services_->inference).RegisterService(&services_->models);
   builder.RegisterService(&services_->description).RegisterService(&services_->health);
   server_ = builder.BuildAndStart();

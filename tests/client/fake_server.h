@@ -8,6 +8,7 @@
 
 #include "engine/base/status.h"
 #include "grpc/health/v1/health.pb.h"
+#include "grpcpp/security/server_credentials.h"
 #include "grpcpp/server_context.h"
 #include "grpcpp/support/status.h"
 #include "grpcpp/support/sync_stream.h"
@@ -24,7 +25,8 @@ class FakeServer {
   template <typename Request, typename Response>
   using Method = std::function<grpc::Status(Context&, const Request&, Response&)>;
 
-  FakeServer();
+  explicit FakeServer(
+      const std::shared_ptr<grpc::ServerCredentials>& credentials = grpc::InsecureServerCredentials());
   ~FakeServer();
 
   int port() const { return port_; }

@@ -40,6 +40,13 @@ TEST(Digest, OfAFileThatBecomesShorterIsAnError) {
   EXPECT_EQ(DigestOf(file).status().message(), "a: changed while it was read, from 3145728 to 1048576 bytes");
 }
 
+TEST(Digest, SecretsAreTheSameOrNot) {
+  EXPECT_TRUE(SameSecret("abc", "abc"));
+  EXPECT_TRUE(SameSecret("", ""));
+  EXPECT_FALSE(SameSecret("abc", "abd"));
+  EXPECT_FALSE(SameSecret("abc", "ab"));
+}
+
 TEST(Digest, OfBytesIsThatOfAFileOfThem) {
   EXPECT_EQ(Sha256("abc").value(), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
 }

@@ -107,5 +107,28 @@ TEST(ReadFile, RefusesWhatIsTooLarge) {
   EXPECT_EQ(ReadFile(folder.path(), "a", 4).status().message(), "a: 5 bytes are above 4");
 }
 
+TEST(ReadNamedFile, FollowsLinksWhereverTheyLead) {
+  TempFolder folder, elsewhere;
+  const std::string path = elsewhere.Write("a", "12345");
+  ASSERT_EQ(symlink(path.c_str(), (folder / "link").c_str()), 0);
+  EXPECT_EQ(ReadNamedFile(folder / "link", 5).value(), "12345");
+  EXPECT_EQ(ReadNamedFile(path, 4).status().message(), "a: 5 bytes are above 4");
+  EXPECT_EQ(ReadNamedFile(folder / "none", 5).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(ReadNamedFile(folder.path(), 5).status().message(), HasSubstr("is not a regular file"));
+}
+
+TEST(FileStamp, TellsAFileFromAnother) {
+  TempFolder folder;
+  const FileStamp none = StampOf(folder / "a");
+  EXPECT_EQ(none, StampOf(folder / "b"));
+  folder.Write("a", "12345");
+  const FileStamp first = StampOf(folder / "a");
+  EXPECT_FALSE(first == none);
+  EXPECT_EQ(first, StampOf(folder / "a"));
+  folder.Write("b", "12345");
+  ASSERT_EQ(rename((folder / "b").c_str(), (folder / "a").c_str()), 0);
+  EXPECT_FALSE(StampOf(folder / "a") == first);
+}
+
 }  // namespace
 }  // namespace heed

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "grpcpp/client_context.h"
@@ -17,8 +18,9 @@ namespace heed {
 // Each step says whether it was possible. Finish() is the last.
 class BytesCall {
  public:
-  BytesCall(World& world, const std::string& method)
-      : stub_(world.channel()), call_(stub_.PrepareCall(context_.get(), method, &queue_)) {
+  BytesCall(World& world, const std::string& method,
+            std::unique_ptr<grpc::ClientContext> context = NewContext())
+      : context_(std::move(context)), stub_(world.channel()), call_(stub_.PrepareCall(context_.get(), method, &queue_)) {
     call_->StartCall(nullptr);
     Done();
   }
@@ -61,7 +63,7 @@ class BytesCall {
   }
   bool Done() { return Next() && ok_; }
 
-  const std::unique_ptr<grpc::ClientContext> context_ = NewContext();
+  const std::unique_ptr<grpc::ClientContext> context_;
   grpc::CompletionQueue queue_;
   grpc::GenericStub stub_;
   const std::unique_ptr<grpc::GenericClientAsyncReaderWriter> call_;
@@ -69,8 +71,9 @@ class BytesCall {
 };
 
 // A call of these bytes; of no message at all if they are null.
-inline grpc::Status CallWith(World& world, const std::string& method, const std::string* bytes) {
-  BytesCall call(world, method);
+inline grpc::Status CallWith(World& world, const std::string& method, const std::string* bytes,
+                             std::unique_ptr<grpc::ClientContext> context = NewContext()) {
+  BytesCall call(world, method, std::move(context));
   if (bytes) call.Write(*bytes);
   call.WritesDone();
   return call.Finish();

@@ -108,6 +108,14 @@ TEST(Config, AFolderThatIsNotThereIsNamed) {
               HasSubstr("models_folder is '/nowhere', it cannot be read"));
 }
 
+TEST(Config, TlsIsACertificateAndItsKey) {
+  EXPECT_EQ(Check("tls { certificate: \"a\" key: \"b\" }"), absl::OkStatus());
+  EXPECT_EQ(Message("tls { certificate: \"a\" }"),
+            "tls.key is empty, TLS needs a certificate and its key");
+  EXPECT_EQ(Message("tls { client_authority: \"a\" key: \"b\" }"),
+            "tls.certificate is empty, TLS needs a certificate and its key");
+}
+
 TEST(Config, WritesNumbersThatAreRead) {
   EXPECT_EQ(Message("scheduling { state_bytes: 17592186044417 }"),
             "scheduling.state_bytes is 17592186044417, it must be 0 to 17592186044416");

@@ -1,0 +1,69 @@
+#include "engine/base/certificates.h"
+
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "openssl/pem.h"
+#include "tests/testing/certificates.h"
+
+namespace heed {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+std::string Encrypted(const std::string& key) {
+  const BioPtr bio(BIO_new(BIO_s_mem()));
+  const auto parsed = ParseKey(key);
+  PEM_write_bio_PKCS8PrivateKey(bio.get(), parsed->get(), EVP_aes_128_cbc(), "secret", 6, nullptr, nullptr);
+  char* bytes = nullptr;
+  const long size = BIO_get_mem_data(bio.get(), &bytes);
+  return {bytes, static_cast<size_t>(size)};
+}
+
+TEST(Certificates, OfOneChainAreReadAndOthersAreNot) {
+  const Authority authority("ours");
+  const std::string leaf = authority.Issue().certificate;
+  EXPECT_EQ(CheckCertificates(leaf), absl::OkStatus());
+  EXPECT_EQ(CheckCertificates(leaf + authority.certificate()), absl::OkStatus());
+  EXPECT_EQ(ParseCertificates(leaf + authority.certificate())->size(), 2u);
+  EXPECT_THAT(CheckCertificates("").message(), HasSubstr("there is no certificate in it"));
+  EXPECT_THAT(CheckCertificates("hello").message(), HasSubstr("there is no certificate in it"));
+  EXPECT_THAT(CheckCertificates(authority.Issue().key).message(), HasSubstr("there is no certificate in it"));
+  EXPECT_THAT(CheckCertificates(leaf + authority.certificate().substr(0, 200)).message(),
+              HasSubstr("certificate 2 of it is damaged"));
+}
+
+TEST(Certificates, HaveOneKeyThatFits) {
+  const Authority authority("ours");
+  const CertificateAndKey one = authority.Issue(), other = authority.Issue();
+  EXPECT_EQ(CheckKey(one.key, one.certificate), absl::OkStatus());
+  EXPECT_EQ(CheckKey(one.key, other.certificate),
+            absl::InvalidArgumentError("it is not the key of the certificate"));
+  EXPECT_THAT(CheckKey(one.certificate, one.certificate).message(), HasSubstr("there is no private key in it"));
+  const absl::Status encrypted = CheckKey(Encrypted(one.key), one.certificate);
+  EXPECT_THAT(encrypted.message(), HasSubstr("it is encrypted"));
+}
+
+TEST(Certificates, AreValidForATime) {
+  const Authority authority("ours");
+  EXPECT_EQ(CheckDates(authority.Issue().certificate), absl::OkStatus());
+  const absl::Status expired = CheckDates(authority.Issue({.begins = -3, .ends = -1}).certificate);
+  EXPECT_EQ(expired.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(expired.message(), testing::MatchesRegex("the certificate has expired on 20..-..-.."));
+  EXPECT_THAT(CheckDates(authority.Issue({.begins = 2, .ends = 3}).certificate).message(),
+              HasSubstr("the certificate is not valid before 20"));
+}
+
+TEST(Certificates, OfOnesOwnAreNewEachTime) {
+  const auto one = NewSelfSigned("me"), other = NewSelfSigned("me");
+  ASSERT_TRUE(one.ok() && other.ok());
+  EXPECT_EQ(CheckKey(one->key, one->certificate), absl::OkStatus());
+  EXPECT_EQ(CheckDates(one->certificate), absl::OkStatus());
+  EXPECT_NE(one->key, other->key);
+  EXPECT_THAT(one->certificate, Not(HasSubstr("PRIVATE")));
+}
+
+}  // namespace
+}  // namespace heed
