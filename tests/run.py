@@ -235,7 +235,8 @@ def stage_watch():
 
 
 def stage_deploy():
-    python("manifests_test")
+    for test in ("manifests_test", "deb_test"):
+        python(test)
 
 
 QUICK = (stage_release, stage_golden, stage_format, stage_rules)
