@@ -47,8 +47,8 @@ struct ClientOptions {
   int max_attempts = 3;
   int max_response_bytes = 256 << 20;  // of one message
   std::optional<TlsFiles> tls;         // unset: plain HTTP/2. Read once, by Connect()
-  // A file with one token, which goes with every call as `authorization: Bearer TOKEN`; empty: none does. Without
-  // TLS who listens on the way gets it, too. Read once, by Connect().
+  // A file with one token, which goes with every call as `authorization: Bearer TOKEN`; empty: none does.
+  // Without TLS who listens on the way gets it, too. Read once, by Connect().
   std::string token_file;
 };
 

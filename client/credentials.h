@@ -20,8 +20,8 @@ struct ClientTls {
 // INVALID_ARGUMENT with the field, the file and what is wrong with it.
 absl::StatusOr<ClientTls> ReadTls(const TlsFiles& files);
 
-// The token of a file, without the spaces and line ends around it; INVALID_ARGUMENT, which has nothing of it, if it
-// is none: 1 to 4096 of [A-Za-z0-9._~+/=-].
+// The token of a file, without the spaces and line ends around it; INVALID_ARGUMENT, which has nothing of it,
+// if it is none: 1 to 4096 of [A-Za-z0-9._~+/=-].
 absl::StatusOr<std::string> ReadToken(const std::string& path);
 
 // As gRPC takes it; none: plain HTTP/2.

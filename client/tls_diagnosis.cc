@@ -126,8 +126,8 @@ void Handshake::Run() {
 
 // "localhost, 10.0.0.1": whom a certificate is for.
 std::string NamesOf(const X509& certificate) {
-  const std::unique_ptr<GENERAL_NAMES, FreedBy<GENERAL_NAMES_free>> names(static_cast<GENERAL_NAMES*>(
-      X509_get_ext_d2i(&certificate, NID_subject_alt_name, nullptr, nullptr)));
+  const std::unique_ptr<GENERAL_NAMES, FreedBy<GENERAL_NAMES_free>> names(
+      static_cast<GENERAL_NAMES*>(X509_get_ext_d2i(&certificate, NID_subject_alt_name, nullptr, nullptr)));
   std::vector<std::string> texts;
   for (int i = 0; names != nullptr && i < sk_GENERAL_NAME_num(names.get()); ++i) {
     const GENERAL_NAME* name = sk_GENERAL_NAME_value(names.get(), i);
@@ -198,10 +198,10 @@ absl::Status DiagnoseTls(const std::string& address, const std::optional<ClientT
   handshake.Run();
   if (handshake.certificate() == nullptr) {
     if (!tls || !handshake.answered()) return absl::OkStatus();
-    return Because("TLS_NOT_SPOKEN",
-                   Cat("the server at ", address, " answers, but not in TLS 1.2 or 1.3"));
+    return Because("TLS_NOT_SPOKEN", Cat("the server at ", address, " answers, but not in TLS 1.2 or 1.3"));
   }
-  if (!tls) return Because("TLS_WANTED", Cat("the server at ", address, " speaks TLS, and is called without"));
+  if (!tls)
+    return Because("TLS_WANTED", Cat("the server at ", address, " speaks TLS, and is called without"));
   if (absl::Status status = OfCertificate(address, handshake); !status.ok()) return status;
   return handshake.asked() && handshake.hung_up() ? OfClient(address, *tls) : absl::OkStatus();
 }

@@ -46,7 +46,8 @@ struct EdgeOptions {
   Duration stall = std::chrono::seconds(30);         // of a client that does not read
   int intake_threads = 2;
   int answer_threads = 2;
-  Reloaded<KnownTokens>* tokens = nullptr;  // one of which a call must show, but for health; null: it needs none
+  Reloaded<KnownTokens>* tokens =
+      nullptr;  // one of which a call must show, but for health; null: it needs none
 };
 
 // A call that has ended, as whoever is told of it sees it: nothing here outlives the telling.

@@ -17,16 +17,16 @@ bool Matches(std::string_view pattern, std::string_view method) {
 }  // namespace
 
 absl::Status CheckMethod(const Rights& rights, std::string_view method) {
-  const bool may = std::ranges::any_of(
-      rights.methods, [&](const std::string& pattern) { return Matches(pattern, method); });
+  const bool may = std::ranges::any_of(rights.methods,
+                                       [&](const std::string& pattern) { return Matches(pattern, method); });
   if (may) return absl::OkStatus();
   return Error(ErrorReason::kMethodForbidden, "the token '", rights.name, "' is not good for this method");
 }
 
 absl::Status CheckModel(const Rights* rights, std::string_view model) {
   if (rights == nullptr) return absl::OkStatus();
-  const bool may =
-      std::ranges::any_of(rights->models, [&](const std::string& name) { return name == "*" || name == model; });
+  const bool may = std::ranges::any_of(rights->models,
+                                       [&](const std::string& name) { return name == "*" || name == model; });
   if (may) return absl::OkStatus();
   return Error(ErrorReason::kModelForbidden, "the token '", rights->name, "' is not good for this model");
 }

@@ -38,7 +38,8 @@ ServerFlags::ServerFlags(Arguments& arguments, absl::Duration default_timeout)
   token_file = FromEnvironment("HEED_TOKEN_FILE", "");
   arguments.Flag("address", &address,
                  "the server, HOST:PORT or unix:PATH; or HEED_ADDRESS in the environment");
-  arguments.Flag("tls", &tls, "call the server over TLS, and believe the authorities that this system trusts");
+  arguments.Flag("tls", &tls,
+                 "call the server over TLS, and believe the authorities that this system trusts");
   arguments
       .Flag("tls_authority", &tls_files.authority,
             "call the server over TLS, and believe the authorities of this PEM file instead; or "

@@ -58,8 +58,10 @@ constexpr Remedy kRemedies[] = {
     {"CERTIFICATE_OF_ANOTHER", "--address by one of these names; or it is not the server that it should be"},
     {"CERTIFICATE_NOT_TRUSTED",
      "--tls_authority=FILE with the certificate of its authority, which you have from who runs the server"},
-    {"CLIENT_CERTIFICATE_WANTED", "--tls_certificate=FILE and --tls_key=FILE, which you have from who runs the server"},
-    {"CLIENT_CERTIFICATE_REFUSED", "it has to be signed by the server's --tls_client_authority, and be valid"},
+    {"CLIENT_CERTIFICATE_WANTED",
+     "--tls_certificate=FILE and --tls_key=FILE, which you have from who runs the server"},
+    {"CLIENT_CERTIFICATE_REFUSED",
+     "it has to be signed by the server's --tls_client_authority, and be valid"},
     {"NOT_FOUND", "`heed models` lists what the server has"},
     {"UNIMPLEMENTED", "the address may be another service's, or an older server's"},
 };

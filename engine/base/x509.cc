@@ -39,7 +39,8 @@ absl::StatusOr<std::vector<X509Ptr>> ParseCertificates(std::string_view pem) {
   ERR_clear_error();
   const BioPtr bio = Reading(pem);
   std::vector<X509Ptr> certificates;
-  while (X509* read = PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr)) certificates.emplace_back(read);
+  while (X509* read = PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr))
+    certificates.emplace_back(read);
   if (!AtEnd()) return Invalid("certificate ", certificates.size() + 1, " of it is damaged");
   if (certificates.empty()) return Invalid("there is no certificate in it: -----BEGIN CERTIFICATE-----");
   return certificates;

@@ -10,7 +10,8 @@
 namespace heed {
 
 // INVALID_ARGUMENT with `where`, the line and what is wrong there.
-absl::Status ParseTextProto(std::string_view text, std::string_view where, google::protobuf::Message* message);
+absl::Status ParseTextProto(std::string_view text, std::string_view where,
+                            google::protobuf::Message* message);
 
 }  // namespace heed
 

@@ -28,7 +28,7 @@ void TellDates(const config::v1::TlsConfig& tls) {
 }
 
 absl::StatusOr<std::unique_ptr<Reloaded<KnownTokens>>> OpenTokens(std::string_view field,
-                                                             const std::string& path) {
+                                                                  const std::string& path) {
   const auto read = [field, path]() -> absl::StatusOr<KnownTokens> {
     auto tokens = ReadTokens(path);
     if (tokens.ok()) return tokens;

@@ -14,8 +14,8 @@
 namespace heed {
 
 struct Access {
-  std::unique_ptr<PortTls> tls;              // null: plain HTTP/2
-  std::unique_ptr<Reloaded<KnownTokens>> tokens;  // null: whoever calls
+  std::unique_ptr<PortTls> tls;                           // null: plain HTTP/2
+  std::unique_ptr<Reloaded<KnownTokens>> tokens;          // null: whoever calls
   std::unique_ptr<Reloaded<KnownTokens>> metrics_tokens;  // null: whoever asks for GET /metrics
 
   // Whether who shows these may read metrics, where tokens are wanted for that. Throws nothing.

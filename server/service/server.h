@@ -25,8 +25,8 @@ namespace heed {
 // models load ends the process at once, with exit status 0.
 absl::Status RunServer(const config::v1::ServerConfig& config);
 
-// `heed serve --check`: the config, what it names and each model's files, nothing served. One line a model; the first error,
-// if any.
+// `heed serve --check`: the config, what it names and each model's files, nothing served. One line a model;
+// the first error, if any.
 absl::StatusOr<std::string> CheckServer(const config::v1::ServerConfig& config);
 
 // Started by Listen() and Load(), ended by Drain(). Listen() and Load(): one thread at a time; the others

@@ -38,7 +38,8 @@ absl::StatusOr<std::string_view> TokenOf(const Metadata& metadata) {
   if (entries == 0)
     return Error(ErrorReason::kTokenRequired, "a token is needed here, as `authorization: Bearer TOKEN`");
   if (entries > 1)
-    return Error(ErrorReason::kTokenRequired, "there are ", entries, " entries `authorization`, only one is read");
+    return Error(ErrorReason::kTokenRequired, "there are ", entries,
+                 " entries `authorization`, only one is read");
   const absl::string_view shown(begin->second.data(), begin->second.size());
   if (!absl::StartsWithIgnoreCase(shown, kScheme))
     return Error(ErrorReason::kTokenRequired, "`authorization` is of another kind, it must be Bearer TOKEN");
@@ -86,8 +87,8 @@ class Guards final : public grpc::experimental::ServerInterceptorFactoryInterfac
   grpc::experimental::Interceptor* CreateServerInterceptor(ServerRpcInfo* call) override {
     const std::string_view path = call->method();
     const bool ours = path == kPulsePath || std::ranges::any_of(kMethods, [&](const Method& method) {
-      return path == Cat("/", method.service, "/", method.name);
-    });
+                        return path == Cat("/", method.service, "/", method.name);
+                      });
     return ours ? nullptr : new Guard(call, tokens_);
   }
 
@@ -106,7 +107,8 @@ absl::StatusOr<std::shared_ptr<const Rights>> Authorize(const Metadata& metadata
   return rights;
 }
 
-std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface> NewGuard(Reloaded<KnownTokens>* tokens) {
+std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface> NewGuard(
+    Reloaded<KnownTokens>* tokens) {
   return std::make_unique<Guards>(tokens);
 }
 

@@ -24,7 +24,8 @@ absl::StatusOr<std::shared_ptr<const Rights>> Authorize(const Metadata& metadata
 
 // Guards what no Call does (call.h): services that gRPC brings, as reflection, and methods that nobody has.
 // But not the server's own pulse. The tokens must outlive the server.
-std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface> NewGuard(Reloaded<KnownTokens>* tokens);
+std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface> NewGuard(
+    Reloaded<KnownTokens>* tokens);
 
 }  // namespace heed
 

@@ -37,7 +37,7 @@ class Call : public Stallable, public std::enable_shared_from_this<Call> {
   Time arrival() const { return arrival_; }
   Time deadline() const { return deadline_; }
   const std::string& request_id() const { return id_.text; }
-  CallRecord& record() { return record_; }  // for whoever does its work to add to
+  CallRecord& record() { return record_; }                // for whoever does its work to add to
   const Rights* rights() const { return rights_.get(); }  // of who calls, from Begin() on; null: all
 
  protected:

@@ -98,11 +98,11 @@ class PortTls::Credentials final : public grpc::ServerCredentials {
 absl::StatusOr<std::unique_ptr<PortTls>> PortTls::Read(const config::v1::TlsConfig& config,
                                                        std::function<void(const absl::Status&)> told,
                                                        const Clock* clock) {
-  ASSIGN_OR_RETURN(auto files,
-                   Reloaded<TlsTexts>::Read({.paths = {config.certificate(), config.key(), config.client_authority()},
-                                             .read = [config] { return ReadTls(config); },
-                                             .told = std::move(told)},
-                                            clock));
+  ASSIGN_OR_RETURN(auto files, Reloaded<TlsTexts>::Read(
+                                   {.paths = {config.certificate(), config.key(), config.client_authority()},
+                                    .read = [config] { return ReadTls(config); },
+                                    .told = std::move(told)},
+                                   clock));
   ASSIGN_OR_RETURN(CertificateAndKey own, NewSelfSigned("heed, calling itself"));
   return std::make_unique<PortTls>(std::move(files), std::move(own));
 }

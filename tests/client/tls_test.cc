@@ -27,8 +27,7 @@ class TlsCommands : public testing::Test {
   }
   std::shared_ptr<grpc::ServerCredentials> Credentials() const {
     const CertificateAndKey its = ours_.Issue();
-    grpc::SslServerCredentialsOptions options(
-        GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
+    grpc::SslServerCredentialsOptions options(GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
     options.pem_root_certs = ours_.certificate();
     options.pem_key_cert_pairs = {{.private_key = its.key, .cert_chain = its.certificate}};
     return grpc::SslServerCredentials(options);
@@ -46,8 +45,8 @@ class TlsCommands : public testing::Test {
 };
 
 TEST_F(TlsCommands, CallWithWhatTheirFlagsName) {
-  const Outcome run = Classify(
-      {"--tls-authority=" + authority_, "--tls-certificate=" + certificate_, "--tls-key=" + key_});
+  const Outcome run =
+      Classify({"--tls-authority=" + authority_, "--tls-certificate=" + certificate_, "--tls-key=" + key_});
   EXPECT_EQ(run.exit, kDone) << run.err;
   EXPECT_THAT(run.out, HasSubstr("good 0.75"));
 }
@@ -60,9 +59,10 @@ TEST_F(TlsCommands, TakeTheAuthorityFromTheEnvironment) {
 
 TEST_F(TlsCommands, SayWhatIsWrongAndWhichFlagIsMissing) {
   const std::string at = Cat("the server at ", server_.address());
-  EXPECT_EQ(Classify({}).err, Cat("heed: TLS_WANTED: ", at,
-                                  " speaks TLS, and is called without\n--tls, or --tls_authority=FILE with the "
-                                  "authority that has signed its certificate\n"));
+  EXPECT_EQ(Classify({}).err,
+            Cat("heed: TLS_WANTED: ", at,
+                " speaks TLS, and is called without\n--tls, or --tls_authority=FILE with the "
+                "authority that has signed its certificate\n"));
   EXPECT_THAT(Classify({"--tls-authority=" + authority_}).err,
               AllOf(HasSubstr(Cat("heed: CLIENT_CERTIFICATE_WANTED: ", at, " wants a certificate")),
                     HasSubstr("\n--tls_certificate=FILE and --tls_key=FILE, ")));

@@ -10,12 +10,14 @@
 namespace heed {
 namespace {
 
-std::shared_ptr<const Rights> NewRights(const Rights& rights) { return std::make_shared<const Rights>(rights); }
+std::shared_ptr<const Rights> NewRights(const Rights& rights) {
+  return std::make_shared<const Rights>(rights);
+}
 
 TEST(Tokens, AreFoundByTheirHash) {
   const auto first = NewRights({.name = "first"}), second = NewRights({.name = "second"});
   const KnownTokens tokens({{.sha256 = Sha256("one").value(), .rights = first},
-                       {.sha256 = Sha256("two").value(), .rights = second}});
+                            {.sha256 = Sha256("two").value(), .rights = second}});
   EXPECT_EQ(tokens.Find("one"), first);
   EXPECT_EQ(tokens.Find("two"), second);
   for (const char* none : {"", "On", "onee", "ONE"}) EXPECT_EQ(tokens.Find(none), nullptr);

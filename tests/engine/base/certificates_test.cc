@@ -41,7 +41,8 @@ TEST(Certificates, HaveOneKeyThatFits) {
   EXPECT_EQ(CheckKey(one.key, one.certificate), absl::OkStatus());
   EXPECT_EQ(CheckKey(one.key, other.certificate),
             absl::InvalidArgumentError("it is not the key of the certificate"));
-  EXPECT_THAT(CheckKey(one.certificate, one.certificate).message(), HasSubstr("there is no private key in it"));
+  EXPECT_THAT(CheckKey(one.certificate, one.certificate).message(),
+              HasSubstr("there is no private key in it"));
   const absl::Status encrypted = CheckKey(Encrypted(one.key), one.certificate);
   EXPECT_THAT(encrypted.message(), HasSubstr("it is encrypted"));
 }

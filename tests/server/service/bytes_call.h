@@ -20,7 +20,9 @@ class BytesCall {
  public:
   BytesCall(World& world, const std::string& method,
             std::unique_ptr<grpc::ClientContext> context = NewContext())
-      : context_(std::move(context)), stub_(world.channel()), call_(stub_.PrepareCall(context_.get(), method, &queue_)) {
+      : context_(std::move(context)),
+        stub_(world.channel()),
+        call_(stub_.PrepareCall(context_.get(), method, &queue_)) {
     call_->StartCall(nullptr);
     Done();
   }

@@ -110,8 +110,7 @@ TEST(Config, AFolderThatIsNotThereIsNamed) {
 
 TEST(Config, TlsIsACertificateAndItsKey) {
   EXPECT_EQ(Check("tls { certificate: \"a\" key: \"b\" }"), absl::OkStatus());
-  EXPECT_EQ(Message("tls { certificate: \"a\" }"),
-            "tls.key is empty, TLS needs a certificate and its key");
+  EXPECT_EQ(Message("tls { certificate: \"a\" }"), "tls.key is empty, TLS needs a certificate and its key");
   EXPECT_EQ(Message("tls { client_authority: \"a\" key: \"b\" }"),
             "tls.certificate is empty, TLS needs a certificate and its key");
 }

@@ -52,8 +52,9 @@ TEST(Tls, AnswersWhoBelievesItsAuthority) {
 
 TEST(Tls, WhoBelievesAnotherAuthorityIsToldSo) {
   const TlsWorld world(Ours().Issue());
-  ExpectWhy(world.Call(Theirs()), "CERTIFICATE_NOT_TRUSTED",
-            "no authority that is trusted here has signed the certificate of the server at 127.*: .*issuer.*");
+  ExpectWhy(
+      world.Call(Theirs()), "CERTIFICATE_NOT_TRUSTED",
+      "no authority that is trusted here has signed the certificate of the server at 127.*: .*issuer.*");
 }
 
 TEST(Tls, AnExpiredCertificateIsToldWithItsDay) {
@@ -158,10 +159,9 @@ TEST(MutualTls, WhoIsRefusedLeavesNothingOfItselfInTheLog) {
 
 // What the listener's probe asks for goes all the way: it is counted as a call.
 TEST(MutualTls, TheServerReachesItself) {
-  const TlsWorld world(Ours().Issue(),
-                       {.clients = &Theirs(),
-                        .probing = {.every = milliseconds(1), .patience = seconds(20)},
-                        .metrics = true});
+  const TlsWorld world(Ours().Issue(), {.clients = &Theirs(),
+                                        .probing = {.every = milliseconds(1), .patience = seconds(20)},
+                                        .metrics = true});
   EXPECT_TRUE(Eventually([&] {
     return MetricSum(Metrics(world.server()), "grpc_server_handled_total",
                      {"grpc_code=\"OK\"", "grpc_method=\"Check\""}) >= 3;

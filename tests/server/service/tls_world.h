@@ -46,7 +46,8 @@ class TlsWorld {
     if (options.clients != nullptr)
       config.mutable_tls()->set_client_authority(files_.Write("clients", options.clients->certificate()));
     auto server = Server::Listen(
-        *WithModels(config), [](const ModelSpec&) { return WithBytes(NewFakeClassifier()); }, options.probing);
+        *WithModels(config), [](const ModelSpec&) { return WithBytes(NewFakeClassifier()); },
+        options.probing);
     if (!server.ok()) ADD_FAILURE() << server.status();
     server_ = *std::move(server);
     EXPECT_TRUE(server_->Load().ok());

@@ -85,8 +85,8 @@ TEST_F(TokensOfAServer, AreWantedByEveryMethodButThoseOfHealth) {
 }
 
 TEST_F(TokensOfAServer, AreWantedByWhatGrpcBringsToo) {
-  for (const std::string& method : {kReflection, std::string("grpc.channelz.v1.Channelz/GetServers"),
-                                    std::string("nobody.Has/This")}) {
+  for (const std::string& method :
+       {kReflection, std::string("grpc.channelz.v1.Channelz/GetServers"), std::string("nobody.Has/This")}) {
     SCOPED_TRACE(method);
     const grpc::Status status = CallBytes(method, "");
     EXPECT_EQ(status.error_code(), grpc::UNAUTHENTICATED) << status.error_message();
@@ -238,7 +238,8 @@ TEST(TokensOfAServerThatStarts, MustBeReadable) {
 
 TEST(TokensOfMetrics, OpenThePageToWhoMay) {
   const PemFiles files;
-  files.Write("tokens", Entry("scrapes", "methods: 'metrics'") + Entry("calls", "methods: 'heed.v1.Models/*'"));
+  files.Write("tokens",
+              Entry("scrapes", "methods: 'metrics'") + Entry("calls", "methods: 'heed.v1.Models/*'"));
   auto world = World::Ready(OneClassifier(), [&](config::v1::ServerConfig& config) {
     WithMetrics(config);
     config.set_metrics_tokens(files / "tokens");
@@ -272,12 +273,13 @@ TEST(TokensOverTls, AreShownByTheClientLibrary) {
   config.set_tokens(files / "tokens");
   config.mutable_tls()->set_certificate(files.Write("certificate", pair.certificate));
   config.mutable_tls()->set_key(files.Write("key", pair.key));
-  auto server = *Server::Listen(*WithModels(config),
-                                [](const ModelSpec&) { return WithBytes(NewFakeClassifier()); });
+  auto server =
+      *Server::Listen(*WithModels(config), [](const ModelSpec&) { return WithBytes(NewFakeClassifier()); });
   const TlsFiles tls{.authority = files.Write("authority", authority.certificate())};
   const auto call = [&](const std::string& token) {
-    return Client::Connect(Cat("127.0.0.1:", server->port()),
-                           {.timeout = absl::Seconds(20), .tls = tls, .token_file = files.Write("token", token)})
+    return Client::Connect(
+               Cat("127.0.0.1:", server->port()),
+               {.timeout = absl::Seconds(20), .tls = tls, .token_file = files.Write("token", token)})
         ->ListModels()
         .status();
   };
