@@ -60,23 +60,30 @@ void Set(const MetricSnapshot& metric, v1::Metric* out) {
   }
 }
 
-void Set(const FamilySnapshot& family, v1::MetricFamily* out) {
+bool MayRead(const Rights* rights, const MetricSnapshot& metric) {
+  const auto model = metric.labels.find("model_name");
+  return model == metric.labels.end() || CheckModel(rights, model->second).ok();
+}
+
+void Set(const FamilySnapshot& family, const Rights* rights, v1::MetricFamily* out) {
   out->set_name(family.name);
   out->set_help(family.help);
   out->set_type(ToMessage(family.type));
-  for (const MetricSnapshot& metric : family.metrics) Set(metric, out->add_metrics());
+  for (const MetricSnapshot& metric : family.metrics) {
+    if (MayRead(rights, metric)) Set(metric, out->add_metrics());
+  }
 }
 
 }  // namespace
 
-absl::StatusOr<v1::GetMetricsResponse> GetMetrics(const v1::GetMetricsRequest& request,
-                                                  const ApiContext& api) {
+absl::StatusOr<v1::GetMetricsResponse> GetMetrics(const v1::GetMetricsRequest& request, const ApiContext& api,
+                                                  const Rights* rights) {
   RETURN_IF_ERROR(CheckPrefixes(request));
   v1::GetMetricsResponse response;
   response.set_uptime_seconds(ToSeconds(api.edge->clock().Now() - api.began));
   const std::vector<std::string> prefixes(request.prefixes().begin(), request.prefixes().end());
   for (const FamilySnapshot& family : Snapshot(*api.collectables, prefixes))
-    Set(family, response.add_families());
+    Set(family, rights, response.add_families());
   const auto bytes = static_cast<int64_t>(response.ByteSizeLong());
   const int64_t most = api.config->transport().send_bytes();
   if (bytes <= most) return response;

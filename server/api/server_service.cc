@@ -104,7 +104,7 @@ grpc::ServerUnaryReactor* ServerService::GetMetrics(grpc::CallbackServerContext*
                                                     grpc::ByteBuffer* response) {
   return UnaryCall<v1::GetMetricsRequest, v1::GetMetricsResponse>::Start(
       api_.edge, kGetMetrics, context, request, response, [this](auto call) {
-        const auto metrics = heed::GetMetrics(call->request(), api_);
+        const auto metrics = heed::GetMetrics(call->request(), api_, call->rights());
         metrics.ok() ? call->Answer(*metrics) : call->Fail(metrics.status());
       });
 }

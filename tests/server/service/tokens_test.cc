@@ -2,6 +2,7 @@
 // method of every service.
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -179,6 +180,15 @@ TEST_F(TokensOfAServer, ListTheirModelsOnly) {
   ASSERT_TRUE(stub->DescribeServer(Showing({"Bearer lists"}).get(), {}, &server).ok());
   EXPECT_EQ(server.models_size(), 2);
   EXPECT_THAT(server.features(), testing::Contains("tokens"));
+  v1::GetMetricsResponse metrics;
+  ASSERT_TRUE(stub->GetMetrics(Showing({"Bearer lists"}).get(), {}, &metrics).ok());
+  std::set<std::string> measured;
+  for (const auto& family : metrics.families()) {
+    for (const auto& metric : family.metrics()) {
+      if (metric.labels().contains("model_name")) measured.insert(metric.labels().at("model_name"));
+    }
+  }
+  EXPECT_THAT(measured, ElementsAre("reader", "writer"));
 }
 
 TEST(TokensOfOneModel, AreAskedForItsNameWhereNoneIsNamed) {
