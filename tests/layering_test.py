@@ -59,6 +59,7 @@ ONLY_IN = {
     "google/protobuf/": SPEAKS_PROTOBUF,
     "prometheus/": {"server/observation", "server/service"},
     "utf8proc": {"engine/text"},
+    "pcre2": {"engine/text"},
     "png.h": {"engine/images"},
     "jpeglib": {"engine/images"},
     "openssl/": {"engine/base", "client"},

@@ -1,5 +1,7 @@
 #include "engine/text/added_tokens.h"
 
+#include <unordered_set>
+
 #include "engine/base/status.h"
 #include "engine/text/unicode.h"
 
@@ -50,28 +52,20 @@ absl::StatusOr<std::vector<AddedToken>> ReadAddedTokens(const Json& list, const 
 
 absl::Status AddedTokenFinder::Add(const AddedToken& token, const Normalizer* normalizer) {
   Chars pattern = ToChars(token.content);
-  if (token.normalized && normalizer != nullptr) normalizer->Normalize(pattern);
+  if (token.normalized && normalizer != nullptr) RETURN_IF_ERROR(normalizer->Normalize(0, pattern));
   if (pattern.empty()) return Invalid("added token ", Shown(token.content), " is empty after normalization");
-  int32_t node = 0;
-  for (const Char& c : pattern) {
-    const auto [edge, added] = edges_.try_emplace(Edge(node, c.code), static_cast<int32_t>(ends_.size()));
-    if (added) ends_.push_back(-1);
-    node = edge->second;
-  }
-  if (ends_[node] < 0)
-    ends_[node] = static_cast<int32_t>(tokens_.size());  // of two that became equal, the first
+  if (indices_.Find(pattern) < 0) indices_.Add(pattern, static_cast<int32_t>(tokens_.size()));
   tokens_.push_back(token);
   return absl::OkStatus();
 }
 
 const AddedToken* AddedTokenFinder::LongestAt(CharSpan text, size_t at, size_t* end) const {
-  int32_t node = 0, found = -1;
-  for (; at < text.size(); ++at) {
-    const auto edge = edges_.find(Edge(node, text[at].code));
-    if (edge == edges_.end()) break;
-    node = edge->second;
-    if (ends_[node] < 0) continue;
-    found = ends_[node];
+  int32_t found = -1;
+  for (int32_t node = Trie::kRoot; at < text.size(); ++at) {
+    node = indices_.Step(node, text[at].code);
+    if (node < 0) break;
+    if (indices_.Number(node) < 0) continue;
+    found = indices_.Number(node);
     *end = at + 1;
   }
   return found < 0 ? nullptr : &tokens_[found];

@@ -5,14 +5,13 @@
 
 #include <cstdint>
 #include <string>
-#include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "engine/base/json.h"
 #include "engine/text/chars.h"
 #include "engine/text/normalizers.h"
+#include "engine/text/trie.h"
 #include "engine/text/vocabulary.h"
 
 namespace heed {
@@ -40,19 +39,16 @@ class AddedTokenFinder {
     CharSpan chars;
   };
 
-  // INVALID_ARGUMENT if nothing is left of a token after normalisation. The normalizer may be null.
+  // INVALID_ARGUMENT if nothing is left of a token after normalisation. The normalizer may be null. Of two
+  // tokens that become equal, the first added is found.
   absl::Status Add(const AddedToken& token, const Normalizer* normalizer);
   std::vector<Part> Split(CharSpan text) const;
 
  private:
   const AddedToken* LongestAt(CharSpan text, size_t at, size_t* end) const;
-  static uint64_t Edge(int32_t node, char32_t code) {
-    return uint64_t{static_cast<uint32_t>(node)} << 32 | code;
-  }
 
   std::vector<AddedToken> tokens_;
-  std::unordered_map<uint64_t, int32_t> edges_;  // a trie: (node, character) -> node; 0 is the root
-  std::vector<int32_t> ends_ = {-1};             // node -> index of the token that ends there
+  Trie indices_;  // of tokens_, by what is looked for
 };
 
 }  // namespace heed

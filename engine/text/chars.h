@@ -31,6 +31,8 @@ class Words {
   void Cut() {
     if (chars_.size() > (ends_.empty() ? 0 : ends_.back())) ends_.push_back(chars_.size());
   }
+  // Of the word that Cut() will end, and of all before it: for who adds characters in other ways.
+  Chars& chars() { return chars_; }
   size_t size() const { return ends_.size(); }
   CharSpan operator[](size_t i) const {
     const size_t begin = i == 0 ? 0 : ends_[i - 1];

@@ -1,5 +1,7 @@
 #include "engine/text/golden.h"
 
+#include <filesystem>
+
 #include "engine/base/file.h"
 #include "engine/base/json.h"
 #include "engine/base/status.h"
@@ -9,6 +11,7 @@ namespace heed {
 namespace {
 
 constexpr char kCases[] = "cases.json";
+constexpr char kModelCases[] = "model_cases.json";
 constexpr int64_t kMaxCasesBytes = 64 << 20;
 
 // One case, its results compared one by one with what is expected; the first difference is the case's
@@ -21,18 +24,31 @@ class Case {
   }
 
   GoldenResult Check() {
-    CheckEncoding();
+    Encode(fields_.Bool("add_special_tokens", true));
+    Compare("type_ids", encoding_.type_ids);
+    Compare("offsets", encoding_.offsets);
     CheckDecoding("decoded_skip", /*skip_special_tokens=*/true);
     CheckDecoding("decoded_keep", /*skip_special_tokens=*/false);
     CheckPrefixes();
+    return Result();
+  }
+
+  // What SentencePiece gives for its own file: ids and the text of these.
+  GoldenResult CheckModel() {
+    Encode(/*add_special_tokens=*/false);
+    Compare("decoded", tokenizer_.Decode(encoding_.ids, /*skip_special_tokens=*/true));
+    return Result();
+  }
+
+ private:
+  GoldenResult Result() {
     if (absl::Status status = fields_.Finish(); !status.ok()) result_.problem = std::string(status.message());
     return result_;
   }
 
- private:
-  void CheckEncoding() {
+  void Encode(bool add_special_tokens) {
     EncodeOptions options;
-    options.add_special_tokens = fields_.Bool("add_special_tokens", true);
+    options.add_special_tokens = add_special_tokens;
     options.max_length = fields_.Int("max_length", 0, 1, INT32_MAX);
     const std::string text = fields_.String("text", ""), second = fields_.String("pair", "");
     std::optional<std::string_view> pair;
@@ -41,8 +57,6 @@ class Case {
     if (!encoding.ok()) result_.problem = std::string(encoding.status().message());
     if (encoding.ok()) encoding_ = *std::move(encoding);
     Compare("ids", encoding_.ids);
-    Compare("type_ids", encoding_.type_ids);
-    Compare("offsets", encoding_.offsets);
   }
 
   void CheckDecoding(std::string_view key, bool skip_special_tokens) {
@@ -83,20 +97,33 @@ class Case {
   GoldenResult result_;
 };
 
+// Tries the cases of a file one by one; their names are `prefix` and a number.
+absl::Status CheckFile(const std::string& folder, const std::string& file, const Tokenizer& tokenizer,
+                       std::string_view prefix, GoldenResult (Case::*check)(),
+                       std::vector<GoldenResult>& results) {
+  ASSIGN_OR_RETURN(const std::string text, ReadFile(folder, file, kMaxCasesBytes));
+  ASSIGN_OR_RETURN(const Json cases, ParseJson(text, file));
+  if (!cases.is_array() || cases.empty()) return Invalid(file, ": is not a list of cases");
+  int64_t number = 0;
+  for (const Json& item : cases) {
+    const std::string name = Cat(prefix, number++);
+    JsonFields fields(item, Cat(file, ": ", name));
+    Case one(tokenizer, fields, name);
+    results.push_back((one.*check)());
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<GoldenResult>> CheckTokenizerCases(const std::string& folder) {
   ASSIGN_OR_RETURN(const auto tokenizer, LoadTokenizer(folder));
   if (tokenizer == nullptr) return absl::NotFoundError("the folder has no tokenizer");
-  ASSIGN_OR_RETURN(const std::string text, ReadFile(folder, kCases, kMaxCasesBytes));
-  ASSIGN_OR_RETURN(const Json cases, ParseJson(text, kCases));
-  if (!cases.is_array() || cases.empty()) return Invalid(kCases, ": is not a list of cases");
   std::vector<GoldenResult> results;
-  for (const Json& item : cases) {
-    const std::string name = Cat("c", results.size());
-    JsonFields fields(item, Cat(kCases, ": ", name));
-    results.push_back(Case(*tokenizer, fields, name).Check());
-  }
+  RETURN_IF_ERROR(CheckFile(folder, kCases, *tokenizer, "c", &Case::Check, results));
+  if (!std::filesystem::exists(folder + "/" + kModelCases)) return results;
+  ASSIGN_OR_RETURN(const auto model, LoadSentencePiece(folder));
+  RETURN_IF_ERROR(CheckFile(folder, kModelCases, *model, "m", &Case::CheckModel, results));
   return results;
 }
 

@@ -1,5 +1,6 @@
 // Golden cases of tokenizers: FOLDER/{tokenizer.json, cases.json}, which must agree in every id, offset and
-// byte.
+// byte; and where there is a model_cases.json, what SentencePiece gives for the model beside it, spiece.model
+// say, of which that alone is loaded.
 #ifndef HEED_ENGINE_TEXT_GOLDEN_H_
 #define HEED_ENGINE_TEXT_GOLDEN_H_
 
@@ -11,8 +12,8 @@
 
 namespace heed {
 
-// All cases of a folder, "c0" the first. An error if the folder cannot be read; a case that disagrees is a
-// problem of it.
+// All cases of a folder, "c0" the first, a model's "m0". An error if the folder cannot be read; a case that
+// disagrees is a problem of it.
 absl::StatusOr<std::vector<GoldenResult>> CheckTokenizerCases(const std::string& folder);
 
 }  // namespace heed

@@ -1,6 +1,4 @@
-// Each does to characters and to their origins what Hugging Face's tokenizers does: a change is a list of new
-// characters, each of which takes the place of old ones or comes in addition; what comes in addition has its
-// predecessor's origin.
+// Each does to characters and to their origins what Hugging Face's tokenizers do.
 #include "engine/text/normalizers.h"
 
 #include <utf8proc.h>
@@ -10,101 +8,22 @@
 #include <vector>
 
 #include "engine/base/status.h"
+#include "engine/text/byte_level.h"
+#include "engine/text/charsmap.h"
+#include "engine/text/normalization_forms.h"
+#include "engine/text/regex.h"
 #include "engine/text/unicode.h"
 
 namespace heed {
 namespace {
 
-// A new character: above 0, it was added; else it stands for one old character and `-change` more after it.
-struct Change {
-  char32_t code;
-  int change;
-};
+constexpr size_t kMaxBytes = 1024;  // of what is put before a text
+constexpr size_t kMaxGrowth = 64;   // times as many characters, with a few more for short texts
 
-void Apply(const std::vector<Change>& changes, Chars& text) {
-  Chars changed;
-  changed.reserve(changes.size());
-  size_t at = 0;  // of the old characters, the next that is not replaced yet
-  for (const Change& c : changes) {
-    const Char& origin = text[c.change > 0 && at > 0 ? at - 1 : at];
-    changed.push_back({c.code, origin.begin, origin.end});
-    if (c.change <= 0) at += 1 - c.change;
-  }
-  text = std::move(changed);
-}
-
-int CombiningClass(char32_t c) {
-  return c < 0x300 ? 0 : utf8proc_get_property(static_cast<utf8proc_int32_t>(c))->combining_class;
-}
-
-// Marks that follow a letter, in the order of their classes.
-void SortMarks(std::vector<Change>& changes) {
-  auto starter = [](const Change& c) { return CombiningClass(c.code) == 0; };
-  for (auto begin = changes.begin(); begin != changes.end();) {
-    begin = std::find_if_not(begin, changes.end(), starter);
-    const auto end = std::find_if(begin, changes.end(), starter);
-    std::stable_sort(begin, end, [](const Change& a, const Change& b) {
-      return CombiningClass(a.code) < CombiningClass(b.code);
-    });
-    begin = end;
-  }
-}
-
-// Canonical decomposition, or compatibility's.
-std::vector<Change> Decompose(const Chars& text, bool compatibility) {
-  const auto options =
-      static_cast<utf8proc_option_t>(UTF8PROC_DECOMPOSE | (compatibility ? UTF8PROC_COMPAT : 0));
-  std::vector<Change> changes;
-  changes.reserve(text.size());
-  for (const Char& c : text) {
-    utf8proc_int32_t parts[32] = {static_cast<utf8proc_int32_t>(c.code)};  // the longest has 18
-    const utf8proc_ssize_t count =
-        c.code < 0x80 ? 1 : utf8proc_decompose_char(parts[0], parts, std::size(parts), options, nullptr);
-    for (utf8proc_ssize_t i = 0; i < count; ++i) changes.push_back({static_cast<char32_t>(parts[i]), i > 0});
-  }
-  SortMarks(changes);
-  return changes;
-}
-
-// The character that two compose to; 0 if they do not.
-char32_t Composed(char32_t first, char32_t second) {
-  if (second < 0x300) return 0;
-  utf8proc_int32_t pair[2] = {static_cast<utf8proc_int32_t>(first), static_cast<utf8proc_int32_t>(second)};
-  const auto options = static_cast<utf8proc_option_t>(UTF8PROC_COMPOSE | UTF8PROC_STABLE);
-  return utf8proc_normalize_utf32(pair, 2, options) == 1 ? static_cast<char32_t>(pair[0]) : 0;
-}
-
-// Canonical composition (Unicode 3.11, D117): each character joins the last starter unless one between them
-// blocks it.
-std::vector<Change> Compose(const std::vector<Change>& decomposed) {
-  std::vector<Change> composed;
-  composed.reserve(decomposed.size());
-  ptrdiff_t starter = -1;
-  int blocking = -1;  // the class of the last mark after the starter that did not join
-  for (const Change& c : decomposed) {
-    const int combining = CombiningClass(c.code);
-    const char32_t joined =
-        starter >= 0 && blocking < combining ? Composed(composed[starter].code, c.code) : 0;
-    if (joined != 0) {
-      composed[starter] = {joined, composed[starter].change + c.change - 1};
-      continue;
-    }
-    composed.push_back(c);
-    if (combining == 0) starter = std::ssize(composed) - 1;
-    blocking = combining == 0 ? -1 : combining;
-  }
-  return composed;
-}
-
-bool IsAscii(const Chars& text) {
-  return std::all_of(text.begin(), text.end(), [](const Char& c) { return c.code < 0x80; });
-}
-
-template <bool kCompatibility, bool kCompose>
-void Form(Chars& text) {
-  if (IsAscii(text)) return;  // is in every form
-  const std::vector<Change> decomposed = Decompose(text, kCompatibility);
-  Apply(kCompose ? Compose(decomposed) : decomposed, text);
+absl::Status CheckGrowth(size_t before, size_t after) {
+  const size_t limit = kMaxGrowth * before + 4096;
+  if (after <= limit) return absl::OkStatus();
+  return Invalid("the tokenizer's normalizer makes ", after, " characters of ", before, ", above ", limit);
 }
 
 char32_t Lower(char32_t c) {
@@ -127,23 +46,115 @@ void StripAccents(Chars& text) {
   std::erase_if(text, [](const Char& c) { return IsMark(c.code); });
 }
 
+// The cleaning of Google's "neural machine translation": most control characters go, other white space and
+// what cannot be seen becomes a space.
+void Nmt(Chars& text) {
+  std::erase_if(text, [](const Char& c) {
+    return (c.code >= 1 && c.code <= 8) || c.code == 0xb || (c.code >= 0xe && c.code <= 0x1f) ||
+           c.code == 0x7f || c.code == 0x8f || c.code == 0x9f;
+  });
+  for (Char& c : text) {
+    if (c.code == '\t' || c.code == '\n' || c.code == '\f' || c.code == '\r' || c.code == 0x1680 ||
+        (c.code >= 0x200b && c.code <= 0x200f) || c.code == 0x2028 || c.code == 0x2029 || c.code == 0x2581 ||
+        c.code == 0xfeff || c.code == 0xfffd) {
+      c.code = ' ';
+    }
+  }
+}
+
+void ByteLevel(Chars& text) {
+  Chars bytes;
+  bytes.reserve(text.size());
+  for (const Char& c : text) AppendByteLevel(c, bytes);
+  text = std::move(bytes);
+}
+
 class Plain : public Normalizer {
  public:
   explicit Plain(void (*normalize)(Chars&)) : normalize_(normalize) {}
-  void Normalize(Chars& text) const override { normalize_(text); }
+  absl::Status Normalize(int32_t, Chars& text) const override {
+    normalize_(text);
+    return absl::OkStatus();
+  }
 
  private:
   void (*normalize_)(Chars&);
+};
+
+// BERT's: control characters go, every white space is a space, Chinese characters stand alone, and the rest.
+class Bert : public Normalizer {
+ public:
+  struct Options {
+    bool clean = true, chinese = true, strip_accents = true, lowercase = true;
+  };
+  explicit Bert(const Options& options) : options_(options) {}
+
+  absl::Status Normalize(int32_t, Chars& text) const override {
+    if (options_.clean) Clean(text);
+    if (options_.chinese) SetChineseApart(text);
+    if (options_.strip_accents) {
+      ToNfd(text);
+      std::erase_if(text, [](const Char& c) { return IsNonspacingMark(c.code); });
+    }
+    if (options_.lowercase) Lowercase(text);
+    return absl::OkStatus();
+  }
+
+ private:
+  static void Clean(Chars& text) {
+    std::erase_if(text, [](const Char& c) {
+      const bool space = c.code == '\t' || c.code == '\n' || c.code == '\r';
+      return c.code == 0 || c.code == 0xfffd || (!space && IsControl(c.code));
+    });
+    for (Char& c : text) {
+      if (IsSpace(c.code)) c.code = ' ';
+    }
+  }
+
+  static bool IsChinese(char32_t c) {
+    return (c >= 0x4e00 && c <= 0x9fff) || (c >= 0x3400 && c <= 0x4dbf) || (c >= 0x20000 && c <= 0x2a6df) ||
+           (c >= 0x2a700 && c <= 0x2b73f) || (c >= 0x2b740 && c <= 0x2b81f) ||
+           (c >= 0x2b920 && c <= 0x2ceaf) || (c >= 0xf900 && c <= 0xfaff) || (c >= 0x2f800 && c <= 0x2fa1f);
+  }
+
+  static void SetChineseApart(Chars& text) {
+    Chars apart;
+    apart.reserve(text.size());
+    for (const Char& c : text) {
+      const bool chinese = IsChinese(c.code);
+      if (chinese) apart.push_back({' ', c.begin, c.end});
+      apart.push_back(c);
+      if (chinese) apart.push_back({' ', c.begin, c.end});
+    }
+    text = std::move(apart);
+  }
+
+  const Options options_;
+};
+
+class Precompiled : public Normalizer {
+ public:
+  Precompiled(Charsmap map, bool longest) : map_(std::move(map)), longest_(longest) {}
+  absl::Status Normalize(int32_t origin, Chars& text) const override {
+    if (longest_) map_.NormalizeLongest(origin, text);
+    if (!longest_) map_.Normalize(origin, text);
+    return absl::OkStatus();
+  }
+
+ private:
+  const Charsmap map_;
+  const bool longest_;
 };
 
 // Without the spaces at its ends.
 class Strip : public Normalizer {
  public:
   Strip(bool left, bool right) : left_(left), right_(right) {}
-  void Normalize(Chars& text) const override {
+  absl::Status Normalize(int32_t, Chars& text) const override {
     const auto solid = [](const Char& c) { return !IsSpace(c.code); };
     if (right_) text.erase(std::find_if(text.rbegin(), text.rend(), solid).base(), text.end());
     if (left_) text.erase(text.begin(), std::find_if(text.begin(), text.end(), solid));
+    return absl::OkStatus();
   }
 
  private:
@@ -154,43 +165,54 @@ class Strip : public Normalizer {
 class Prepend : public Normalizer {
  public:
   explicit Prepend(Chars before) : before_(std::move(before)) {}
-  void Normalize(Chars& text) const override {
-    if (text.empty()) return;
+  absl::Status Normalize(int32_t, Chars& text) const override {
+    if (text.empty()) return absl::OkStatus();
     Chars before = before_;
     for (Char& c : before) c = {c.code, text[0].begin, text[0].end};
     text.insert(text.begin(), before.begin(), before.end());
+    return absl::OkStatus();
   }
 
  private:
   Chars before_;
 };
 
-// One string for another; the new one has the origin of the last character of the old.
+// What a pattern finds for a string, which has the origin of the last character of the old.
 class Replace : public Normalizer {
  public:
-  Replace(Chars pattern, Chars content) : pattern_(std::move(pattern)), content_(std::move(content)) {}
-  void Normalize(Chars& text) const override {
-    const auto same = [](const Char& a, const Char& b) { return a.code == b.code; };
+  Replace(Regex pattern, Chars content) : pattern_(std::move(pattern)), content_(std::move(content)) {}
+  absl::Status Normalize(int32_t origin, Chars& text) const override {
+    ASSIGN_OR_RETURN(const auto matches, pattern_.FindAll(text));
+    if (matches.empty()) return absl::OkStatus();
+    RETURN_IF_ERROR(CheckGrowth(text.size(), text.size() + matches.size() * content_.size()));
     Chars replaced;
-    for (auto at = text.begin();;) {
-      const auto found = std::search(at, text.end(), pattern_.begin(), pattern_.end(), same);
-      replaced.insert(replaced.end(), at, found);
-      if (found == text.end()) break;
-      at = found + std::ssize(pattern_);
-      for (const Char& c : content_) replaced.push_back({c.code, at[-1].begin, at[-1].end});
+    size_t done = 0;
+    for (const Regex::Match& match : matches) {
+      replaced.insert(replaced.end(), text.begin() + done, text.begin() + match.begin);
+      const Char last = match.end > 0 ? text[match.end - 1] : Char{0, origin, origin};
+      for (const Char& c : content_) replaced.push_back({c.code, last.begin, last.end});
+      done = match.end;
     }
+    replaced.insert(replaced.end(), text.begin() + done, text.end());
     text = std::move(replaced);
+    return absl::OkStatus();
   }
 
  private:
-  Chars pattern_, content_;
+  const Regex pattern_;
+  const Chars content_;
 };
 
 class Sequence : public Normalizer {
  public:
   explicit Sequence(std::vector<std::unique_ptr<const Normalizer>> stages) : stages_(std::move(stages)) {}
-  void Normalize(Chars& text) const override {
-    for (const auto& stage : stages_) stage->Normalize(text);
+  absl::Status Normalize(int32_t origin, Chars& text) const override {
+    const size_t before = text.size();
+    for (const auto& stage : stages_) {
+      RETURN_IF_ERROR(stage->Normalize(origin, text));
+      RETURN_IF_ERROR(CheckGrowth(before, text.size()));
+    }
+    return absl::OkStatus();
   }
 
  private:
@@ -215,23 +237,46 @@ Made NewSequence(JsonFields& fields) {
 
 Made NewReplace(JsonFields& fields) {
   const Json& pattern = fields.Raw("pattern");
-  const std::string content = fields.String("content", "");
+  const Chars content = ToChars(fields.String("content", ""));
   RETURN_IF_ERROR(fields.Finish());
-  JsonFields kinds(pattern, fields.where() + ".pattern");
-  const std::string text = kinds.String("String", "");
-  if (kinds.Has("Regex")) kinds.Fail("Heed reads no Regex here, only String");
-  if (text.empty()) kinds.Fail("String is missing or empty");
-  RETURN_IF_ERROR(kinds.Finish());
-  return std::make_unique<Replace>(ToChars(text), ToChars(content));
+  ASSIGN_OR_RETURN(Regex regex, ReadPattern(pattern, fields.where() + ".pattern"));
+  return std::make_unique<Replace>(std::move(regex), content);
+}
+
+Made NewPrecompiled(JsonFields& fields) {
+  const std::string base64 = fields.String("precompiled_charsmap", "");
+  const bool longest = fields.Bool("longest", false);  // no tokenizer.json has it: of files of SentencePiece
+  RETURN_IF_ERROR(fields.Finish());
+  ASSIGN_OR_RETURN(Charsmap map, Charsmap::Read(base64, fields.where() + ".precompiled_charsmap"));
+  return std::make_unique<Precompiled>(std::move(map), longest);
+}
+
+Made NewBert(JsonFields& fields) {
+  Bert::Options options;
+  options.clean = fields.Bool("clean_text", true);
+  options.chinese = fields.Bool("handle_chinese_chars", true);
+  options.lowercase = fields.Bool("lowercase", true);
+  options.strip_accents = fields.Bool("strip_accents", options.lowercase);
+  RETURN_IF_ERROR(fields.Finish());
+  return std::make_unique<Bert>(options);
+}
+
+Made NewPrepend(JsonFields& fields) {
+  const std::string before = fields.String("prepend", "");
+  if (before.size() > kMaxBytes) fields.Fail(Cat("prepend: ", before.size(), " bytes are above ", kMaxBytes));
+  RETURN_IF_ERROR(fields.Finish());
+  return std::make_unique<Prepend>(ToChars(before));
 }
 
 void (*PlainNormalizer(std::string_view type))(Chars&) {
-  if (type == "NFC") return Form<false, true>;
-  if (type == "NFD") return Form<false, false>;
-  if (type == "NFKC") return Form<true, true>;
-  if (type == "NFKD") return Form<true, false>;
+  if (type == "NFC") return ToNfc;
+  if (type == "NFD") return ToNfd;
+  if (type == "NFKC") return ToNfkc;
+  if (type == "NFKD") return ToNfkd;
   if (type == "Lowercase") return Lowercase;
   if (type == "StripAccents") return StripAccents;
+  if (type == "Nmt") return Nmt;
+  if (type == "ByteLevel") return ByteLevel;
   return nullptr;
 }
 
@@ -243,12 +288,13 @@ absl::StatusOr<std::unique_ptr<const Normalizer>> NewNormalizer(const Json& json
   const std::string type = fields.String("type", "");
   if (type == "Sequence") return NewSequence(fields);
   if (type == "Replace") return NewReplace(fields);
+  if (type == "Precompiled") return NewPrecompiled(fields);
+  if (type == "Prepend") return NewPrepend(fields);
+  if (type == "BertNormalizer") return NewBert(fields);
   Made made;
   if (type == "Strip") {
     const bool left = fields.Bool("strip_left", true);
     made = std::make_unique<Strip>(left, fields.Bool("strip_right", true));
-  } else if (type == "Prepend") {
-    made = std::make_unique<Prepend>(ToChars(fields.String("prepend", "")));
   } else if (auto normalize = PlainNormalizer(type)) {
     made = std::make_unique<Plain>(normalize);
   } else {

@@ -2,6 +2,7 @@
 #ifndef HEED_ENGINE_TEXT_NORMALIZERS_H_
 #define HEED_ENGINE_TEXT_NORMALIZERS_H_
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -14,7 +15,9 @@ namespace heed {
 class Normalizer {
  public:
   virtual ~Normalizer() = default;
-  virtual void Normalize(Chars& text) const = 0;
+  // `origin`: where the text began before any normalizer saw it. INVALID_ARGUMENT where a regular expression
+  // fails on it (Regex::FindAll).
+  virtual absl::Status Normalize(int32_t origin, Chars& text) const = 0;
 };
 
 // As tokenizer.json describes it; nullptr for null. `where` begins messages: "tokenizer.json: normalizer".

@@ -1,5 +1,6 @@
 // Every step decodes the last few tokens anew and gives what has been added since. What the next tokens may
-// change waits: U+FFFD at the end, which may be the first bytes of a character. Few tokens are kept: the
+// change waits: U+FFFD at the end, which may be the first bytes of a character, and tokens that say so
+// (Tokenizer::DependsOnNext). Few tokens are kept: the
 // older ones are let go as soon as the text without them, if there is any, ends as the text with them.
 #include <algorithm>
 
@@ -13,7 +14,7 @@ constexpr size_t kWindow = 24;  // tokens that are decoded at most, where the de
 constexpr int kUnfinished = 3;  // bytes of a character that lacks one
 constexpr std::string_view kReplacement = "\xef\xbf\xbd";  // U+FFFD
 
-// The beginning of the text that no later token changes.
+// The beginning of the text that no later byte changes.
 size_t CertainBytes(std::string_view text) {
   for (int i = 0; i < kUnfinished && text.ends_with(kReplacement); ++i)
     text.remove_suffix(kReplacement.size());
@@ -41,13 +42,22 @@ std::string PieceDecoder::Add(int32_t token) {
 
 std::string PieceDecoder::Finish() { return Next(/*last=*/true); }
 
+// The tokens at the beginning whose text depends on none after them.
+size_t PieceDecoder::Settled() const {
+  size_t settled = tokens_.size();
+  while (settled > 0 && tokenizer_->DependsOnNext(tokens_[settled - 1])) --settled;
+  return settled;
+}
+
 std::string PieceDecoder::Next(bool last) {
-  const std::string text = tokenizer_->Decode(tokens_, skip_special_tokens_);
+  const size_t settled = last ? tokens_.size() : Settled();
+  const std::string text = tokenizer_->Decode(std::span(tokens_).first(settled), skip_special_tokens_);
+  if (settled < tokens_.size() && text.size() <= said_.size()) return "";
   while (!text.starts_with(said_)) DropLastCharacter(said_);  // the prompt ended within a character
   const size_t certain = std::max(last ? text.size() : CertainBytes(text), said_.size());
   std::string piece = text.substr(said_.size(), certain - said_.size());
   said_ += piece;
-  if (tokens_.size() > kWindow) LetGo(text);
+  if (settled == tokens_.size() && settled > kWindow) LetGo(text);
   return piece;
 }
 

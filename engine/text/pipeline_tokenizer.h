@@ -4,12 +4,21 @@
 #ifndef HEED_ENGINE_TEXT_PIPELINE_TOKENIZER_H_
 #define HEED_ENGINE_TEXT_PIPELINE_TOKENIZER_H_
 
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "engine/base/json.h"
 #include "engine/text/tokenizer.h"
 
 namespace heed {
 
 // The text of a tokenizer.json. What it describes and Heed does not know is refused by name.
 absl::StatusOr<std::unique_ptr<const Tokenizer>> NewPipelineTokenizer(std::string_view text);
+// The same, made from other files. `file` begins messages: "vocab.txt".
+absl::StatusOr<std::unique_ptr<const Tokenizer>> NewPipelineTokenizer(const Json& json,
+                                                                      const std::string& file);
 
 }  // namespace heed
 

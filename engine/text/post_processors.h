@@ -3,7 +3,6 @@
 #define HEED_ENGINE_TEXT_POST_PROCESSORS_H_
 
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,14 +14,41 @@
 
 namespace heed {
 
-using Tokens = std::vector<Token>;
+// One place of a template: a text, or special tokens.
+struct Piece {
+  enum Kind { kFirst, kSecond, kSpecial } kind;
+  int32_t type_id = 0;
+  std::vector<int32_t> ids = {};  // of special tokens
+};
+using Template = std::vector<Piece>;
 
+// All kinds are these three, in this order: offsets lose the spaces at their ends, so many times; then texts
+// and special tokens are joined, a single text or a pair.
+struct PostProcessing {
+  struct Trim {
+    bool add_prefix_space =
+        true;  // one space before a text's first word was not in the text, and is not lost
+  };
+  std::vector<Trim> trims;
+  Template single = {{Piece::kFirst, 0}};
+  Template pair = {{Piece::kFirst, 0}, {Piece::kSecond, 1}};
+  bool joins = false;  // the file says how; else the above
+};
+
+// Const and thread-safe.
 class PostProcessor {
  public:
-  virtual ~PostProcessor() = default;
+  PostProcessor(PostProcessing processing, const Vocabulary& vocabulary);
   // How many tokens Join() adds.
-  virtual int64_t SpecialTokens(bool pair) const = 0;
-  virtual Encoding Join(const Tokens& first, const Tokens* second, bool add_special_tokens) const = 0;
+  int64_t SpecialTokens(bool pair) const;
+  Encoding Join(Tokens first, Tokens* second, bool add_special_tokens) const;
+
+ private:
+  void TrimOffsets(bool add_prefix_space, Tokens& tokens) const;
+
+  const PostProcessing processing_;
+  // By id: how many white space characters a token begins and ends with. Empty where nothing is trimmed.
+  std::vector<std::pair<int32_t, int32_t>> spaces_;
 };
 
 // As tokenizer.json describes it; for null, one that adds nothing and calls the second text of a pair type 1.

@@ -14,8 +14,9 @@ namespace heed {
 class PreTokenizer {
  public:
   virtual ~PreTokenizer() = default;
-  // Cuts a word into words, which it adds. Characters may be left out or changed on the way.
-  virtual void Split(CharSpan word, Words& words) const = 0;
+  // Cuts a word, which is not empty, into words, which it adds. Characters may be left out or changed on the
+  // way. INVALID_ARGUMENT where a regular expression fails on it (Regex::FindAll).
+  virtual absl::Status Split(CharSpan word, Words& words) const = 0;
 };
 
 // As tokenizer.json describes it; nullptr for null. `where` begins messages: "tokenizer.json: pre_tokenizer".

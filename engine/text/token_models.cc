@@ -1,53 +1,60 @@
 #include "engine/text/token_models.h"
 
+#include <utility>
+
 #include "engine/base/status.h"
 
 namespace heed {
 namespace {
 
-// A word is a token, or the unknown token.
-class WordLevel : public TokenModel {
- public:
-  WordLevel(const Vocabulary& vocabulary, int32_t unknown) : vocabulary_(vocabulary), unknown_(unknown) {}
-  void Tokenize(CharSpan word, std::vector<Token>& tokens) const override {
-    const int32_t id = vocabulary_.Find(ToUtf8(word));
-    tokens.push_back({id < 0 ? unknown_ : id, word.front().begin, word.back().end});
-  }
+constexpr size_t kMaxTokenBytes = 4096;
 
- private:
-  const Vocabulary& vocabulary_;
-  const int32_t unknown_;
-};
+constexpr std::pair<std::string_view, MadeTokenModel (*)(JsonFields&, Vocabulary&)> kModels[] = {
+    {"WordLevel", NewWordLevel}, {"WordPiece", NewWordPiece}, {"BPE", NewBpe}, {"Unigram", NewUnigram}};
+
+// Older files do not say it.
+std::string TypeOf(JsonFields& fields) {
+  if (fields.Has("type")) return fields.String("type", "");
+  if (fields.Has("merges")) return "BPE";
+  if (fields.Has("max_input_chars_per_word")) return "WordPiece";
+  return fields.Raw("vocab").is_array() ? "Unigram" : "WordLevel";
+}
 
 }  // namespace
 
-absl::Status ReadModelTokens(const Json& json, const std::string& where, Vocabulary& vocabulary) {
-  const Json empty = Json::object();
-  const Json& listed = json.is_object() ? json.value("vocab", empty) : empty;
-  if (!listed.is_object()) return Invalid(where, ".vocab is not an object");
-  for (const auto& [token, id] : listed.items()) {
-    if (!id.is_number_integer() || (id.is_number_unsigned() && id.get<uint64_t>() > INT32_MAX)) {
-      return Invalid(where, ".vocab: ", Shown(token), ": ", Shown(id), " is not an id from 0 to ", INT32_MAX);
-    }
-    vocabulary.Add(token, id.get<int64_t>());
+MadeTokenModel NewTokenModel(const Json& json, const std::string& where, Vocabulary& vocabulary) {
+  JsonFields fields(json, where);
+  if (!json.is_object()) return fields.Finish();
+  const std::string type = TypeOf(fields);
+  for (const auto& [name, make] : kModels) {
+    if (type == name) return make(fields, vocabulary);
   }
-  return absl::OkStatus();
+  fields.Fail(Cat("type ", Shown(type), " is none that Heed reads"));
+  return fields.Finish();
 }
 
-absl::StatusOr<std::unique_ptr<const TokenModel>> NewTokenModel(const Json& json, const std::string& where,
-                                                                const Vocabulary& vocabulary) {
-  JsonFields fields(json, where);
-  const std::string type = fields.String("type", "");
-  if (type != "WordLevel") {
-    fields.Fail(Cat("type ", Shown(type), " is none that Heed reads"));
-    return fields.Finish();
+Trie ReadModelTokens(JsonFields& fields, Vocabulary& vocabulary) {
+  Trie trie;
+  const Json& listed = fields.Raw("vocab");
+  if (!listed.is_object()) fields.Fail("vocab is not an object");
+  if (!listed.is_object()) return trie;
+  for (const auto& [token, id] : listed.items()) {
+    const bool fits = id.is_number_unsigned() && id.get<uint64_t>() <= uint64_t{Vocabulary::kMaxId};
+    if (!fits)
+      fields.Fail(
+          Cat("vocab: ", Shown(token), ": ", Shown(id), " is not an id from 0 to ", Vocabulary::kMaxId));
+    if (token.size() > kMaxTokenBytes)
+      fields.Fail(Cat("vocab: ", Shown(token), ": ", token.size(), " bytes are above ", kMaxTokenBytes));
+    if (!fits || token.size() > kMaxTokenBytes) return trie;
+    vocabulary.Add(token, id.get<int64_t>());
+    trie.Add(ToChars(token), id.get<int32_t>());
   }
-  fields.Ignore("vocab");
-  const std::string unknown = fields.String("unk_token", "<unk>");
-  if (vocabulary.Find(unknown) < 0)
-    fields.Fail(Cat("unk_token ", Shown(unknown), " is not in the vocabulary"));
-  RETURN_IF_ERROR(fields.Finish());
-  return std::make_unique<WordLevel>(vocabulary, vocabulary.Find(unknown));
+  return trie;
+}
+
+absl::Status NoTokenFor(CharSpan word, std::string_view unknown) {
+  return Invalid("the tokenizer has no token for ", Shown(ToUtf8(word)), ", and no unknown token ",
+                 Shown(unknown));
 }
 
 }  // namespace heed

@@ -7,22 +7,20 @@
 #include "engine/base/status.h"
 #include "engine/text/bytes_tokenizer.h"
 #include "engine/text/pipeline_tokenizer.h"
+#include "engine/text/tokenizer_files.h"
 
 namespace heed {
 namespace {
 
-constexpr char kTokenizer[] = "tokenizer.json";
 constexpr char kConfig[] = "config.json";
-constexpr int64_t kMaxTokenizerBytes = 64 << 20;
 constexpr int64_t kMaxConfigBytes = 16 << 20;
 
-// Whether config.json says "tokenizer": "bytes". All else in it is the model's.
-absl::StatusOr<bool> ConfigSaysBytes(const std::string& folder) {
+// config.json, most of which is the model's; null if there is none.
+absl::StatusOr<Json> ReadConfig(const std::string& folder) {
   const auto text = ReadFile(folder, kConfig, kMaxConfigBytes);
-  if (absl::IsNotFound(text.status())) return false;
+  if (absl::IsNotFound(text.status())) return Json();
   if (!text.ok()) return text.status();
-  ASSIGN_OR_RETURN(const Json config, ParseJson(*text, kConfig));
-  return config.is_object() && config.contains("tokenizer") && config["tokenizer"] == "bytes";
+  return ParseJson(*text, kConfig);
 }
 
 }  // namespace
@@ -33,12 +31,20 @@ void Tokenizer::MeasureTokens() {
 }
 
 absl::StatusOr<std::unique_ptr<const Tokenizer>> LoadTokenizer(const std::string& folder) {
-  const auto text = ReadFile(folder, kTokenizer, kMaxTokenizerBytes);
-  if (text.ok()) return NewPipelineTokenizer(*text);
-  if (!absl::IsNotFound(text.status())) return text.status();
-  ASSIGN_OR_RETURN(const bool bytes, ConfigSaysBytes(folder));
-  if (bytes) return NewBytesTokenizer();
-  return nullptr;
+  ASSIGN_OR_RETURN(std::optional<TokenizerFile> file, ReadTokenizerJson(folder));
+  if (!file) {
+    ASSIGN_OR_RETURN(const Json config, ReadConfig(folder));
+    if (config.is_object() && config.contains("tokenizer") && config["tokenizer"] == "bytes")
+      return NewBytesTokenizer();
+    ASSIGN_OR_RETURN(file, ReadOtherTokenizerFiles(folder, config));
+  }
+  if (!file) return nullptr;
+  return NewPipelineTokenizer(file->json, file->name);
+}
+
+absl::StatusOr<std::unique_ptr<const Tokenizer>> LoadSentencePiece(const std::string& folder) {
+  ASSIGN_OR_RETURN(const TokenizerFile file, ReadSentencePieceFile(folder));
+  return NewPipelineTokenizer(file.json, file.name);
 }
 
 }  // namespace heed

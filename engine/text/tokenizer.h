@@ -17,7 +17,7 @@ namespace heed {
 
 struct Encoding {
   std::vector<int32_t> ids;
-  std::vector<int32_t> type_ids;                     // 0, or 1 for the second text of a pair
+  std::vector<int32_t> type_ids;                     // mostly 0, or 1 for the second text of a pair
   std::vector<std::pair<int32_t, int32_t>> offsets;  // of each token in its text, code points, [begin, end)
 };
 
@@ -36,8 +36,12 @@ class Tokenizer {
                                           const EncodeOptions& options) const = 0;
   // Valid UTF-8 always: bytes that form no character become U+FFFD.
   virtual std::string Decode(std::span<const int32_t> ids, bool skip_special_tokens) const = 0;
-  // Of one token alone, special or not, and exactly: part of a character stays what it is.
+  // Of one token alone, special or not, and exactly: part of a character stays what it is, and so does a
+  // space that only the first token of a text loses.
   virtual std::string TokenBytes(int32_t id) const { return Decode({&id, 1}, /*skip_special_tokens=*/false); }
+  // Whether the token's text depends on those right after it: a byte of a tokenizer in which one byte that is
+  // no text makes U+FFFD of all bytes beside it.
+  virtual bool DependsOnNext(int32_t id) const { return false; }
   virtual int32_t vocab_size() const = 0;  // ids are below it
   // The id of a token spelled so; -1 if there is none. For single tokens such as "[MASK]".
   virtual int32_t TokenId(std::string_view token) const = 0;
@@ -52,16 +56,21 @@ class Tokenizer {
   int64_t max_token_bytes_ = 0;
 };
 
-// The folder's tokenizer.json, or bytes where config.json says "tokenizer": "bytes". nullptr: the folder has
-// none, and the model reads token ids only. Bad files are refused with the field and the limit.
+// The folder's tokenizer.json; else bytes where config.json says "tokenizer": "bytes"; else what its other
+// files hold (tokenizer_files.h). nullptr: the folder has none, and the model reads token ids only. Bad files
+// are refused with the field and the limit.
 absl::StatusOr<std::unique_ptr<const Tokenizer>> LoadTokenizer(const std::string& folder);
+
+// The folder's file of SentencePiece (spiece.model, tokenizer.model, ...) without anything that stands beside
+// it: ids and text are SentencePiece's own. NOT_FOUND where there is none.
+absl::StatusOr<std::unique_ptr<const Tokenizer>> LoadSentencePiece(const std::string& folder);
 
 bool ValidUtf8(std::string_view text);
 int64_t CodePoints(std::string_view valid_utf8);
 
 // Turns a growing list of tokens into pieces of text, for streams: each piece is valid UTF-8, pieces joined
 // are the text of all tokens, and a piece never has to be taken back. Text that later tokens may still change
-// (half a character, a space that a decoder may strip) waits for the next piece.
+// (half a character, a space that a decoder may strip, bytes of byte fallback) waits for the next piece.
 class PieceDecoder {
  public:
   // `prompt`: tokens before the first generated one, since some decoders look back. The tokenizer must
@@ -74,6 +83,7 @@ class PieceDecoder {
 
  private:
   std::string Next(bool last);
+  size_t Settled() const;
   void LetGo(const std::string& text);
   const Tokenizer* tokenizer_;
   bool skip_special_tokens_;

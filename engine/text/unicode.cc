@@ -67,6 +67,7 @@ constexpr uint32_t kNumbers = AnyOf(UTF8PROC_CATEGORY_ND, UTF8PROC_CATEGORY_NL, 
 constexpr uint32_t kPunctuation =
     AnyOf(UTF8PROC_CATEGORY_PC, UTF8PROC_CATEGORY_PD, UTF8PROC_CATEGORY_PS, UTF8PROC_CATEGORY_PE,
           UTF8PROC_CATEGORY_PI, UTF8PROC_CATEGORY_PF, UTF8PROC_CATEGORY_PO);
+constexpr uint32_t kControls = AnyOf(UTF8PROC_CATEGORY_CC, UTF8PROC_CATEGORY_CF, UTF8PROC_CATEGORY_CO);
 constexpr uint32_t kWord =
     kMarks | AnyOf(UTF8PROC_CATEGORY_LU, UTF8PROC_CATEGORY_LL, UTF8PROC_CATEGORY_LT, UTF8PROC_CATEGORY_LM,
                    UTF8PROC_CATEGORY_LO, UTF8PROC_CATEGORY_NL, UTF8PROC_CATEGORY_ND, UTF8PROC_CATEGORY_PC);
@@ -98,6 +99,10 @@ void AppendUtf8(char32_t character, std::string& text) {
   utf8proc_uint8_t bytes[4];
   const utf8proc_ssize_t length = utf8proc_encode_char(static_cast<utf8proc_int32_t>(character), bytes);
   text.append(reinterpret_cast<const char*>(bytes), length);
+}
+
+int Utf8Bytes(char32_t character) {
+  return character < 0x80 ? 1 : character < 0x800 ? 2 : character < 0x10000 ? 3 : 4;
 }
 
 bool ValidUtf8(std::string_view text) {
@@ -146,5 +151,12 @@ bool IsNumeric(char32_t c) {
 }
 
 bool IsMark(char32_t c) { return !IsAscii(c) && (Category(c) & kMarks) != 0; }
+
+bool IsNonspacingMark(char32_t c) { return !IsAscii(c) && (Category(c) & AnyOf(UTF8PROC_CATEGORY_MN)) != 0; }
+
+bool IsControl(char32_t c) {
+  if (IsAscii(c)) return c < ' ' || c == 0x7f;
+  return (Category(c) & kControls) != 0;
+}
 
 }  // namespace heed

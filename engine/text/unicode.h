@@ -10,14 +10,17 @@ namespace heed {
 // Takes the first character off valid, non-empty UTF-8.
 char32_t TakeCharacter(std::string_view& valid_utf8);
 void AppendUtf8(char32_t character, std::string& text);
+int Utf8Bytes(char32_t character);
 // The same text, with U+FFFD for every longest part that cannot begin or go on as a character.
 std::string ReplaceInvalidUtf8(std::string_view bytes);
 
-bool IsSpace(char32_t c);        // property White_Space
-bool IsWord(char32_t c);         // \w as Unicode TS 18 has it: letters, marks, digits, connectors, joiners
-bool IsPunctuation(char32_t c);  // categories P, and ASCII's symbols
-bool IsNumeric(char32_t c);      // categories N
-bool IsMark(char32_t c);         // categories M
+bool IsSpace(char32_t c);           // property White_Space
+bool IsWord(char32_t c);            // \w as Unicode TS 18 has it: letters, marks, digits, connectors, joiners
+bool IsPunctuation(char32_t c);     // categories P, and ASCII's symbols
+bool IsNumeric(char32_t c);         // categories N
+bool IsMark(char32_t c);            // categories M
+bool IsNonspacingMark(char32_t c);  // category Mn
+bool IsControl(char32_t c);         // categories Cc, Cf and Co
 
 }  // namespace heed
 

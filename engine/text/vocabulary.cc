@@ -9,27 +9,32 @@ namespace heed {
 
 void Vocabulary::Add(std::string_view token, int64_t id) {
   const auto [known, added] = ids_.try_emplace(std::string(token), id);
-  if (!problem_.empty()) return;
-  if (id < 0 || id > INT32_MAX) problem_ = Cat(Shown(token), ": ", id, " is not an id from 0 to ", INT32_MAX);
-  if (known->second != id) problem_ = Cat(Shown(token), " has two ids, ", known->second, " and ", id);
+  if (known->second != id && problem_.empty())
+    problem_ = Cat(Shown(token), " has two ids, ", known->second, " and ", id);
+  Spell(known->first, id);
 }
 
-absl::Status Vocabulary::Finish(std::string_view where) {
-  if (!problem_.empty()) return Invalid(where, ": ", problem_);
-  std::vector<const std::string*> by_id(ids_.size());
-  for (const auto& [token, id] : ids_) {
-    if (id >= std::ssize(by_id)) {
-      return Invalid(where, ": ", Shown(token), " has id ", id, ", but the ids of ", ids_.size(),
-                     " tokens must be 0 to ", std::ssize(by_id) - 1);
-    }
-    if (by_id[id] != nullptr) {
-      const auto [first, second] = std::minmax(token, *by_id[id]);
-      return Invalid(where, ": ", Shown(first), " and ", Shown(second), " share id ", id);
-    }
-    by_id[id] = &token;
+void Vocabulary::AddAgain(std::string_view token, int64_t id) {
+  const auto [known, added] = ids_.insert_or_assign(std::string(token), id);
+  Spell(known->first, id);
+}
+
+void Vocabulary::Spell(const std::string& token, int64_t id) {
+  if (!problem_.empty()) return;
+  if (id < 0 || id > kMaxId) {
+    problem_ = Cat(Shown(token), ": ", id, " is not an id from 0 to ", kMaxId);
+    return;
   }
-  for (const std::string* token : by_id) tokens_.push_back(*token);
-  return absl::OkStatus();
+  if (id >= size()) tokens_.resize(id + 1);
+  if (tokens_[id] != nullptr && *tokens_[id] != token) {
+    const auto [first, second] = std::minmax(token, *tokens_[id]);
+    problem_ = Cat(Shown(first), " and ", Shown(second), " share id ", id);
+  }
+  tokens_[id] = &token;
+}
+
+absl::Status Vocabulary::Finish(std::string_view where) const {
+  return problem_.empty() ? absl::OkStatus() : Invalid(where, ": ", problem_);
 }
 
 int32_t Vocabulary::Find(std::string_view token) const {

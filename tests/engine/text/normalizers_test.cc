@@ -16,7 +16,8 @@ Chars Normalized(std::string_view json, std::string_view text) {
   auto normalizer = NewNormalizer(ParseJson(json, "t").value(), "t");
   EXPECT_TRUE(normalizer.ok()) << normalizer.status();
   Chars chars = ToChars(text);
-  (*normalizer)->Normalize(chars);
+  const absl::Status status = (*normalizer)->Normalize(0, chars);
+  EXPECT_TRUE(status.ok()) << status;
   return chars;
 }
 
@@ -99,19 +100,58 @@ TEST(Normalizers, SequenceActsInItsOrder) {
       "ete");
 }
 
+TEST(Normalizers, ReplaceByARegularExpression) {
+  const char spaces[] = R"({"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": "\u2581"})";
+  EXPECT_EQ(Text(spaces, "a   b c  "), "a\u2581b c\u2581");
+  EXPECT_EQ(Origins(spaces, "a   b"), "0-1 3-4 4-5");
+}
+
+TEST(Normalizers, BertCleansAndSetsChineseCharactersApart) {
+  const char cased[] = R"({"type": "BertNormalizer", "lowercase": false})";
+  EXPECT_EQ(Text(cased, "a\tB\u00a0\u200dc\ufffd\u00e9"), "a B c\u00e9");
+  EXPECT_EQ(Text(cased, "x\u4e2dy"), "x \u4e2d y");
+  EXPECT_EQ(Origins(cased, "\u4e2d"), "0-1 0-1 0-1");
+  EXPECT_EQ(Text(R"({"type": "BertNormalizer"})", "\u00c9\u0903"), "e\u0903") << "only nonspacing marks go";
+  EXPECT_EQ(Text(R"({"type": "BertNormalizer", "strip_accents": false})", "\u00c9"), "\u00e9");
+  EXPECT_EQ(
+      Text(R"({"type": "BertNormalizer", "clean_text": false, "handle_chinese_chars": false})", "\t\u4e2d"),
+      "\t\u4e2d");
+}
+
+TEST(Normalizers, NmtMakesSpacesOfWhatCannotBeSeen) {
+  EXPECT_EQ(Text(R"({"type": "Nmt"})", "a\u0001\tb\u200b\u2581\ufeffc\u007f\u0085"), "a b   c\u0085");
+}
+
+TEST(Normalizers, ByteLevelSpellsBytes) {
+  EXPECT_EQ(Text(R"({"type": "ByteLevel"})", "a \u20ac"), "a\u0120\u00e2\u0124\u00ac");
+  EXPECT_EQ(Origins(R"({"type": "ByteLevel"})", "a\u20ac"), "0-1 1-2 1-2 1-2");
+}
+
+TEST(Normalizers, RefuseToMakeLongTextsOfShortOnes) {
+  const std::string thousand(1000, 'x');
+  auto normalizer = NewNormalizer(
+      ParseJson(Cat(R"({"type": "Replace", "pattern": {"String": "a"}, "content": ")", thousand, "\"}"), "t")
+          .value(),
+      "t");
+  Chars text = ToChars(std::string(100, 'a'));
+  EXPECT_EQ((*normalizer)->Normalize(0, text).message(),
+            "the tokenizer's normalizer makes 100100 characters of 100, above 10496");
+}
+
 TEST(Normalizers, RefuseWhatTheyDoNotKnow) {
-  EXPECT_EQ(Refusal(R"({"type": "Precompiled", "precompiled_charsmap": ""})"),
-            "t: type \"Precompiled\" is none that Heed reads");
+  EXPECT_EQ(Refusal(R"({"type": "Stripped"})"), "t: type \"Stripped\" is none that Heed reads");
   EXPECT_EQ(Refusal("{}"), "t: type \"\" is none that Heed reads");
   EXPECT_EQ(Refusal("7"), "t: 7 is not an object");
   EXPECT_EQ(Refusal(R"({"type": "NFC", "x": 1})"), "t: unknown key \"x\"");
-  EXPECT_EQ(Refusal(R"({"type": "Replace", "pattern": {"Regex": "a+"}, "content": ""})"),
-            "t.pattern: Heed reads no Regex here, only String");
-  EXPECT_EQ(Refusal(R"({"type": "Replace", "pattern": {"String": ""}, "content": ""})"),
-            "t.pattern: String is missing or empty");
+  EXPECT_EQ(Refusal(R"({"type": "Replace", "pattern": {"Regex": "a("}, "content": ""})"),
+            "t.pattern.Regex: \"a(\": missing closing parenthesis at character 2");
+  EXPECT_EQ(Refusal(R"({"type": "Replace", "pattern": {"Glob": "*"}, "content": ""})"),
+            "t.pattern: neither String nor Regex is given");
+  EXPECT_EQ(Refusal(Cat(R"({"type": "Prepend", "prepend": ")", std::string(1025, 'x'), "\"}")),
+            "t: prepend: 1025 bytes are above 1024");
   EXPECT_EQ(Refusal(R"({"type": "Sequence"})"), "t: normalizers is not a list");
-  EXPECT_EQ(Refusal(R"({"type": "Sequence", "normalizers": [{"type": "NFC"}, {"type": "Nmt"}]})"),
-            "t.normalizers[1]: type \"Nmt\" is none that Heed reads");
+  EXPECT_EQ(Refusal(R"({"type": "Sequence", "normalizers": [{"type": "NFC"}, {"type": "Nfc"}]})"),
+            "t.normalizers[1]: type \"Nfc\" is none that Heed reads");
   EXPECT_EQ(Refusal(R"({"type": "Sequence", "normalizers": [null]})"), "t.normalizers[0] is null");
 }
 

@@ -95,6 +95,54 @@ TEST(PieceDecoder, SpecialTokensGiveNoText) {
   EXPECT_EQ(decoder.Add(0), " a");
 }
 
+// A tokenizer with the tokens "a" (0), bytes of "\u00e9" (1 and 2), a byte that is no text (3), and a space
+// before "a" (4), which is lost at the beginning.
+std::unique_ptr<const Tokenizer> WithByteFallback() {
+  return NewPipelineTokenizer(R"({"model": {"type": "BPE", "byte_fallback": true, "merges": [],
+      "vocab": {"a": 0, "<0xC3>": 1, "<0xA9>": 2, "<0xFF>": 3, "\u2581a": 4}},
+      "decoder": {"type": "Sequence", "decoders": [{"type": "Replace", "pattern": {"String": "\u2581"}, "content": " "},
+        {"type": "ByteFallback"}, {"type": "Fuse"}, {"type": "Strip", "content": " ", "start": 1, "stop": 0}]}})")
+      .value();
+}
+
+TEST(PieceDecoder, BytesOfAFallbackWaitUntilNoMoreCome) {
+  const auto tokenizer = WithByteFallback();
+  PieceDecoder decoder(*tokenizer, {}, true);
+  EXPECT_EQ(decoder.Add(4), "a");
+  EXPECT_EQ(decoder.Add(1), "");
+  EXPECT_EQ(decoder.Add(2), "") << "another byte may make U+FFFD of it";
+  EXPECT_EQ(decoder.Add(4), "\u00e9 a");
+  EXPECT_EQ(decoder.Add(1), "");
+  EXPECT_EQ(decoder.Add(2), "");
+  EXPECT_EQ(decoder.Add(3), "");
+  EXPECT_EQ(decoder.Finish(), "\ufffd\ufffd\ufffd");
+}
+
+TEST(PieceDecoder, BytesOfThePromptAreNotSaidAgain) {
+  const auto tokenizer = WithByteFallback();
+  PieceDecoder decoder(*tokenizer, std::vector<int32_t>{0, 1, 2}, true);
+  EXPECT_EQ(decoder.Add(1), "");
+  EXPECT_EQ(decoder.Add(2), "");
+  EXPECT_EQ(decoder.Add(0), "\u00e9a");
+}
+
+// Whatever the tokens.
+TEST(PieceDecoder, PiecesOfAByteFallbackJoinedAreTheText) {
+  const auto tokenizer = WithByteFallback();
+  std::mt19937 random(1);
+  for (int round = 0; round < 500; ++round) {
+    std::vector<int32_t> tokens;
+    std::string said;
+    PieceDecoder decoder(*tokenizer, {}, true);
+    while (tokens.size() < 60) {
+      tokens.push_back(static_cast<int32_t>(random() % 20 == 0 ? 3 : random() % 5 == 0 ? 4 : random() % 3));
+      said += decoder.Add(tokens.back());
+      ASSERT_TRUE(tokenizer->Decode(tokens, true).starts_with(said));
+    }
+    ASSERT_EQ(said + decoder.Finish(), tokenizer->Decode(tokens, true));
+  }
+}
+
 // Whatever the bytes: every piece is valid UTF-8, nothing waits that cannot change, and joined they are the
 // text.
 TEST(PieceDecoder, PiecesJoinedAreTheText) {

@@ -103,6 +103,13 @@ TEST(Tokenizer, WordPieceDecoderCleansEnglishUp) {
   EXPECT_EQ(Make(json)->Decode(std::vector<int32_t>{3, 6, 4, 7, 5, 8, 9}, true), "a don't bn't c's?");
 }
 
+TEST(Tokenizer, MayReadSpecialTokensAsText) {
+  EXPECT_THAT(Ids(*Make(WordLevel()), "[CLS] a"), ElementsAre(1, 3));
+  const auto tokenizer = Make(WordLevel(R"({"encode_special_tokens": true})"));
+  EXPECT_THAT(Ids(*tokenizer, "[CLS] a"), ElementsAre(0, 0, 0, 3));
+  EXPECT_EQ(tokenizer->Decode(std::vector<int32_t>{1, 3}, true), "a");
+}
+
 TEST(Tokenizer, TemplateAddsSpecialTokensAndTypes) {
   auto tokenizer = Make(WordLevel(kBertTemplate));
   EXPECT_THAT(Ids(*tokenizer, "a b"), ElementsAre(1, 3, 4, 2));
@@ -193,19 +200,25 @@ TEST(Tokenizer, RefusesVocabulariesThatAreNoNumbering) {
   auto refusal = [](std::string_view vocab) {
     return Refusal(WordLevel(Cat(R"({"model": {"vocab": )", vocab, "}}")));
   };
+  const std::string where = "tokenizer.json: model: vocab: ";
   EXPECT_EQ(refusal(R"({"d": 5})"), "tokenizer.json: vocabulary: \"c\" and \"d\" share id 5");
-  EXPECT_EQ(refusal(R"({"d": -1})"),
-            "tokenizer.json: vocabulary: \"d\": -1 is not an id from 0 to 2147483647");
-  EXPECT_EQ(refusal(R"({"d": 2147483648})"),
-            "tokenizer.json: model.vocab: \"d\": 2147483648 is not an id from 0 to 2147483647");
-  EXPECT_EQ(refusal(R"({"d": 6.0})"),
-            "tokenizer.json: model.vocab: \"d\": 6.0 is not an id from 0 to 2147483647");
-  EXPECT_EQ(refusal(R"({"d": 7})"),
-            "tokenizer.json: vocabulary: \"d\" has id 7, but the ids of 7 tokens must be 0 to 6");
-  EXPECT_EQ(refusal(R"([1])"), "tokenizer.json: model.vocab is not an object");
+  EXPECT_EQ(refusal(R"({"d": -1})"), where + "\"d\": -1 is not an id from 0 to 4194303");
+  EXPECT_EQ(refusal(R"({"d": 4194304})"), where + "\"d\": 4194304 is not an id from 0 to 4194303");
+  EXPECT_EQ(refusal(R"({"d": 6.0})"), where + "\"d\": 6.0 is not an id from 0 to 4194303");
+  EXPECT_EQ(refusal(Cat("{\"", std::string(4097, 'd'), "\": 6}")),
+            where + '"' + std::string(56, 'd') + "...: 4097 bytes are above 4096");
+  EXPECT_EQ(refusal(R"([1])"), "tokenizer.json: model: vocab is not an object");
   EXPECT_THAT(
       std::string(NewPipelineTokenizer(R"({"model": {"vocab": {"a": 0, "a": 1}}})").status().message()),
       HasSubstr("key \"a\" appears twice"));
+}
+
+TEST(Tokenizer, IdsMayBeNobodys) {
+  const auto tokenizer = Make(WordLevel(R"({"model": {"vocab": {"d": 9}}})"));
+  EXPECT_EQ(tokenizer->vocab_size(), 10);
+  EXPECT_THAT(Ids(*tokenizer, "a d"), ElementsAre(3, 9));
+  EXPECT_EQ(tokenizer->Decode(std::vector<int32_t>{3, 7, 9}, false), "a d");
+  EXPECT_EQ(tokenizer->TokenBytes(7), "");
 }
 
 TEST(Tokenizer, RefusesAddedTokensThatAreNone) {
@@ -220,8 +233,8 @@ TEST(Tokenizer, RefusesAddedTokensThatAreNone) {
             "tokenizer.json: vocabulary: \"a\" has two ids, 3 and 6");
   EXPECT_EQ(RefusalWithAdded(R"({"id": 3, "content": "x"})"),
             "tokenizer.json: vocabulary: \"a\" and \"x\" share id 3");
-  EXPECT_EQ(RefusalWithAdded(R"({"id": 9, "content": "x"})"),
-            "tokenizer.json: vocabulary: \"x\" has id 9, but the ids of 7 tokens must be 0 to 6");
+  EXPECT_EQ(RefusalWithAdded(R"({"id": 4194304, "content": "x"})"),
+            "tokenizer.json: vocabulary: \"x\": 4194304 is not an id from 0 to 4194303");
   EXPECT_EQ(RefusalWithAdded(R"({"content": "x"})"), "tokenizer.json: added_tokens[3].id is missing");
   EXPECT_EQ(RefusalWithAdded(R"({"id": 6, "content": "x", "color": 1})"),
             "tokenizer.json: added_tokens[3]: unknown key \"color\"");
@@ -231,21 +244,34 @@ TEST(Tokenizer, RefusesAddedTokensThatAreNone) {
 }
 
 TEST(Tokenizer, RefusesComponentsItDoesNotKnowByName) {
-  EXPECT_EQ(Refusal(WordLevel(R"({"model": {"type": "BPE"}})")),
-            "tokenizer.json: model: type \"BPE\" is none that Heed reads");
-  EXPECT_EQ(Refusal(WordLevel(R"({"normalizer": {"type": "Nmt"}})")),
-            "tokenizer.json: normalizer: type \"Nmt\" is none that Heed reads");
-  EXPECT_EQ(Refusal(WordLevel(R"({"pre_tokenizer": {"type": "Metaspace"}})")),
-            "tokenizer.json: pre_tokenizer: type \"Metaspace\" is none that Heed reads");
-  EXPECT_EQ(Refusal(WordLevel(R"({"post_processor": {"type": "RobertaProcessing"}})")),
-            "tokenizer.json: post_processor: type \"RobertaProcessing\" is none that Heed reads");
-  EXPECT_EQ(Refusal(WordLevel(R"({"decoder": {"type": "CTC"}})")),
-            "tokenizer.json: decoder: type \"CTC\" is none that Heed reads");
+  EXPECT_EQ(Refusal(WordLevel(R"({"model": {"type": "Morphemes"}})")),
+            "tokenizer.json: model: type \"Morphemes\" is none that Heed reads");
+  EXPECT_EQ(Refusal(WordLevel(R"({"normalizer": {"type": "Uppercase"}})")),
+            "tokenizer.json: normalizer: type \"Uppercase\" is none that Heed reads");
+  EXPECT_EQ(Refusal(WordLevel(R"({"pre_tokenizer": {"type": "Random"}})")),
+            "tokenizer.json: pre_tokenizer: type \"Random\" is none that Heed reads");
+  EXPECT_EQ(Refusal(WordLevel(R"({"post_processor": {"type": "Processing"}})")),
+            "tokenizer.json: post_processor: type \"Processing\" is none that Heed reads");
+  EXPECT_EQ(Refusal(WordLevel(R"({"decoder": {"type": "Encoder"}})")),
+            "tokenizer.json: decoder: type \"Encoder\" is none that Heed reads");
   EXPECT_EQ(Refusal(WordLevel(R"({"extra": 1})")), "tokenizer.json: unknown key \"extra\"");
   EXPECT_EQ(Refusal(WordLevel(R"({"model": {"dropout": 0.1}})")),
             "tokenizer.json: model: unknown key \"dropout\"");
-  EXPECT_EQ(Refusal(WordLevel(R"({"model": {"unk_token": "<u>"}})")),
-            "tokenizer.json: model: unk_token \"<u>\" is not in the vocabulary");
+  EXPECT_EQ(Refusal(WordLevel(R"({"model": null})")), "tokenizer.json: model: null is not an object");
+}
+
+TEST(Tokenizer, MessagesNameTheFileThatATokenizerIsMadeOf) {
+  EXPECT_EQ(NewPipelineTokenizer(Json{{"extra", 1}}, "vocab.txt").status().message(),
+            "vocab.txt: unknown key \"extra\"");
+}
+
+TEST(Tokenizer, ModelsDoNotSeeAddedTokens) {
+  Json json = WordLevel();
+  json["added_tokens"].push_back(Json{{"id", 6}, {"content", "xy"}, {"single_word", true}});
+  json["normalizer"] = nullptr;
+  json["pre_tokenizer"] = ParseJson(R"({"type": "Digits"})", "t").value();
+  EXPECT_THAT(Ids(*Make(json), "1xy1"), ElementsAre(0, 0, 0))
+      << "xy is a word between digits, and not the token";
 }
 
 TEST(Tokenizer, RefusesTemplatesThatNameWhatIsNotThere) {
@@ -265,8 +291,8 @@ TEST(Tokenizer, RefusesTemplatesThatNameWhatIsNotThere) {
   EXPECT_EQ(refusal([](Json& p) { p["pair"].erase(3); }), where + "pair does not hold A and B once each");
   EXPECT_EQ(refusal([](Json& p) { p["single"] = p["pair"]; }),
             where + "single does not hold A once and no B");
-  EXPECT_EQ(refusal([](Json& p) { p["single"][1]["Sequence"]["type_id"] = 2; }),
-            where + "single[1].Sequence.type_id: 2 is above 1");
+  EXPECT_EQ(refusal([](Json& p) { p["single"][1]["Sequence"]["type_id"] = 256; }),
+            where + "single[1].Sequence.type_id: 256 is above 255");
   EXPECT_EQ(refusal([](Json& p) { p["single"][1]["Sequence"]["id"] = "C"; }),
             where + "single[1].Sequence.id: \"C\" is none of \"A\", \"B\"");
 }
@@ -352,6 +378,29 @@ TEST(Tokenizer, ReadsAMegabyteOfAnything) {
     ASSERT_TRUE(encoding.ok()) << unit;
     ASSERT_EQ(encoding->ids.size(), encoding->offsets.size()) << unit;
   }
+}
+
+TEST(Tokenizer, OfBytesReadsAMegabyteOfAnything) {
+  for (const char* name : {"gpt2", "llama-2"}) {
+    auto golden = LoadTokenizer(std::string(HEED_SOURCE_DIR "/tests/golden/tokenizers/") + name).value();
+    for (const char* unit : {"a", " ", "\u00e9", "the quick brown fox "}) {
+      std::string text;
+      while (text.size() < 1'000'000) text += unit;
+      const auto encoding = golden->Encode(text, std::nullopt, {.add_special_tokens = false});
+      ASSERT_TRUE(encoding.ok()) << name << unit;
+      ASSERT_EQ(golden->Decode(encoding->ids, false), text) << name << unit;
+    }
+  }
+}
+
+TEST(Tokenizer, BytesOfATokenMayBePartOfACharacter) {
+  const auto tokenizer = NewPipelineTokenizer(R"({"model": {"type": "BPE", "merges": [],
+      "vocab": {"\u00e2\u0124": 0, "\u0120a": 1}}, "decoder": {"type": "ByteLevel"}})")
+                             .value();
+  EXPECT_EQ(tokenizer->TokenBytes(0), "\xe2\x82");
+  EXPECT_EQ(tokenizer->Decode(std::vector<int32_t>{0}, false), "\ufffd");
+  EXPECT_EQ(tokenizer->TokenBytes(1), " a");
+  EXPECT_EQ(tokenizer->max_token_bytes(), 2);
 }
 
 }  // namespace
