@@ -16,7 +16,8 @@ ATTENTION = WEIGHTS | {"engine/attention"}
 BLOCKS = ATTENTION | {"engine/blocks"}
 TEXT = WEIGHTS | {"engine/text"}
 IMAGES = BASE | {"engine/images"}
-MODELS = BLOCKS | TEXT | {"engine/models"}
+FAMILIES = WEIGHTS | {"engine/families"}
+MODELS = BLOCKS | FAMILIES | TEXT | {"engine/models"}
 GENERATION = MODELS | {"engine/generation"}
 SERVER = GENERATION | IMAGES | {"server"}
 JOBS = SERVER | {"server/jobs"}
@@ -33,6 +34,7 @@ MAY_INCLUDE = {
     "engine/weights": WEIGHTS,
     "engine/attention": ATTENTION,
     "engine/blocks": BLOCKS,
+    "engine/families": FAMILIES,
     "engine/models": MODELS,
     "engine/text": TEXT,
     "engine/images": IMAGES,

@@ -35,7 +35,8 @@ AGREED = ("native/axial-*", "native/bigbird-*", "native/blockwise-*", "native/co
           "native/reversible-*", "native/routing-*", "native/saint*", "native/seq2seq-*", "native/set-*",
           "native/sinkhorn-*", "native/sliding-window-*", "native/softmax-*", "native/sparse-fixed-*",
           "native/sparse-strided-*", "native/synthesizer-*", "native/tab-transformer-*", "native/weights-*",
-          "sampling", "tokenizers/word-level")
+          "sampling", "tokenizers/*")
+AGREED_HF = ROOT / "tests/golden/agreed_hf.txt"  # of published checkpoints, a folder a line
 
 # Instruction sets, weakest first: name, the CPU's flags, oneDNN's limit, Highway's limit.
 LEVELS = (
@@ -162,7 +163,8 @@ def golden_folders():
 
 
 def agreed_folders():
-    return sorted(folder for pattern in AGREED for folder in glob.glob(str(SHARED / pattern)))
+    published = tuple(AGREED_HF.read_text().split())
+    return sorted(folder for pattern in AGREED + published for folder in glob.glob(str(SHARED / pattern)))
 
 
 def stage_release():

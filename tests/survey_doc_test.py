@@ -1,10 +1,12 @@
-"""docs/survey.md has every attention and every architecture that can be served, with what its last run measured."""
+"""docs/survey.md has every attention of the survey and every architecture that can be served, with what its last run measured."""
 import pathlib
 import re
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs/survey.md"
+# Of published checkpoints, and not of the survey "Efficient Transformers" (Tay et al. 2022).
+NOT_SURVEYED = {"disentangled"}
 
 
 def names(table, macro):
@@ -18,7 +20,7 @@ class SurveyDocument(unittest.TestCase):
         attentions = {re.split(r"[, ]", row)[0] for row in rows}
         found = names("engine/attention/variants.def", "VARIANT")
         self.assertGreater(len(found), 20)
-        self.assertEqual([name for name in found if name not in attentions], [])
+        self.assertEqual([name for name in found if name not in attentions | NOT_SURVEYED], [])
 
     def test_speaks_of_every_architecture(self):
         page = PAGE.read_text()

@@ -293,6 +293,7 @@ void Abilities(std::string& page, const v1::ModelDescription& model) {
   Line(page, "columns", Columns(model.table_input()));
   if (model.table_input().rows_meet()) Line(page, "rows", "of a table depend on each other");
   Line(page, "global tokens", GlobalTokens(model.max_global_tokens()));
+  Line(page, "token types", model.token_types() == 0 ? "" : Grouped(model.token_types()));
   Line(page, "global input", SecondInput(model));
   Line(page, "details", Details(model));
   Line(page, "calls", Calls(model));

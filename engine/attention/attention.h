@@ -16,6 +16,7 @@
 #define HEED_ENGINE_ATTENTION_ATTENTION_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -78,6 +79,8 @@ struct AttentionSetting {
   std::optional<ImageRows> image{};
   // Rows that the model brings, before those of the input: a sequence begins with them.
   int64_t front = 0;
+  // Of the model's norms: added inside their roots, and to their weights when those are loaded.
+  float norm_eps = 1e-5f, norm_offset = 0;
 };
 
 // What a request may say of each row beside its token, as an integer: the row's label. 0 is nothing special.
@@ -113,6 +116,9 @@ struct Product {
   // Of the source's rows: they make it themselves, as the product of this number of their own attention,
   // which has these weights too. None: it is made of them.
   std::optional<int> lent{};
+  // What becomes of the results before anybody reads them, row by row (a norm, say); none: nothing. Not of
+  // products that choose. Const and thread-safe.
+  std::function<void(const Rows& results)> finish{};
 };
 
 // What a layer makes of its input, for rows that are not at hand: a run has kept them, or made them of inputs
@@ -136,7 +142,8 @@ struct AttentionRows {
   // Results of the products in the order of Attention::products, each [count or source_count, its width];
   // activation type.
   const Rows* products = nullptr;
-  // [count, hidden_size]: the layer's input before its norm. Nothing is copied: it is the residual stream.
+  // [count, hidden_size]: the layer's input before its norm, for those that read it (Attention::reads_input).
+  // Nothing is copied: it is the residual stream.
   Matrix<const float> input;
   const LayerInput* layer = nullptr;  // what is made of such rows
   Rows out;             // [count, Attention::out_width()], activation type: before the output projection
@@ -213,6 +220,7 @@ class Attention {
   bool data_dependent() const { return data_dependent_; }
   const RowLabels& labels() const { return labels_; }
   bool also_own_rows() const { return also_own_rows_; }
+  bool reads_input() const { return reads_input_; }
   int64_t constant_bytes() const { return constant_bytes_; }
   int weighing_heads() const { return weighing_heads_; }
 
@@ -225,6 +233,8 @@ class Attention {
   bool data_dependent_ = false;
   RowLabels labels_;            // that a request may give
   bool also_own_rows_ = false;  // cross-attention whose rows see one another too
+  bool reads_input_ =
+      false;  // runs read AttentionRows::input, which must still be what products were made of
   int64_t constant_bytes_ = 0;  // of weights that are no products, as held in memory
   // Heads whose weights may be asked for (AttentionRows::weights). 0: there is no softmax over all keys, or
   // there are keys that are nobody's.

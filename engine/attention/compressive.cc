@@ -179,6 +179,7 @@ CompressiveAttention::CompressiveAttention(const AttentionSetting& setting, cons
       width_(setting.width),
       precision_(setting.precision) {
   weighing_heads_ = 0;
+  reads_input_ = true;
   for (const Product& product : products_) products_width_ += product.weight.dim(0);
   constant_bytes_ += compression_.bytes();
 }

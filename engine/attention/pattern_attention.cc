@@ -20,7 +20,7 @@ constexpr int64_t kEndless = int64_t{1} << 40;  // tokens
 PatternAttention::PatternAttention(const AttentionSetting& setting, PatternOptions options,
                                    std::vector<Product> products, int64_t max_tokens)
     : options_(std::move(options)),
-      core_(ActivationType(setting.precision), options_.head_dim, options_.scale) {
+      core_(ActivationType(setting.precision), options_.head_dim, options_.scale, options_.soft_cap) {
   CHECK(options_.heads % options_.key_value_heads == 0 && options_.head_dim > 0 && options_.scale > 0);
   products_ = std::move(products);
   max_tokens_ = max_tokens;
@@ -34,6 +34,7 @@ PatternAttention::PatternAttention(const AttentionSetting& setting, PatternOptio
     for (int set = 0; set < std::ssize(pattern->sets()); ++set)
       forgets_ = forgets_ || pattern->KeptFrom(set, kEndless) > 0;
   }
+  CHECK(options_.sink_scores.empty() || passes_ == 1);
   if (options_.constant.empty() && passes_ == 1) weighing_heads_ = options_.heads;
 }
 

@@ -21,12 +21,16 @@ struct PatternOptions {
   int heads = 1;
   int key_value_heads = 1;  // query head h reads key-value head h / (heads / key_value_heads)
   int64_t head_dim = 0;
-  double scale = 1;  // scores = scale * q.k
+  double scale = 1;     // scores = scale * q.k
+  double soft_cap = 0;  // not 0: they become cap tanh(score / cap), before any bias
   std::optional<Rotary> rotary;
+  std::optional<HeadNorm> query_norm, key_norm;  // after rotation, which there is
   std::optional<DistanceBias> bias;
   Patterns patterns;
   // Keys and values that every row sees beside those of its sequence, of each key-value head; or none.
   std::vector<KeyValuePages> constant;
+  // Of each head a score that counts in its softmax's sums and has no value; or none. Patterns of one pass.
+  std::vector<float> sink_scores;
   // The products that give queries, keys and values; -1: there are none, and scores are the bias alone.
   int q = 0, k = 1, v = 2;
 };

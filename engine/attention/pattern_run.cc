@@ -282,6 +282,7 @@ void PatternRun::Write(KeyValuePages& pages, int64_t place, const AttentionRows&
     Convert(keys.Slice(row, count), k);
     for (int64_t i = 0; i < count; ++i) positions[i] = from_ + run.row + (row + i) * run.step;
     o.rotary->Apply(k, 1, {positions, static_cast<size_t>(count)});
+    if (o.key_norm) o.key_norm->Apply(k);
     pages.Write(place + row, k, values.Slice(row, count));
   }
 }

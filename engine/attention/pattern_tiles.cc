@@ -90,6 +90,8 @@ void PatternRun::Attend(const AttentionRows& rows, const Tile& tile, std::vector
   queries.first = rows.first + tile.row;
   queries.step = tile.step;
   queries.rotary = o.rotary ? &*o.rotary : nullptr;
+  queries.norm = o.query_norm ? &*o.query_norm : nullptr;
+  if (!o.sink_scores.empty()) queries.sinks = &o.sink_scores[queries.first_head];
   if (passes_.size() > 1) {
     queries.lse = lse_.as<float>() + (tile.head * rows.count + tile.row) * group;
     queries.lse_step = tile.step;

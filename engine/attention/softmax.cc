@@ -1,7 +1,24 @@
 // "softmax": dot-product attention with the options of current checkpoints; with none of them it is "full".
 //   num_key_value_heads (num_heads)  grouped queries (Ainslie et al. 2023); 1 = multi-query (Shazeer 2019)
 //   head_dim (hidden_size / num_heads), scale (1 / sqrt(head_dim))
-//   rope {theta (10000), dims (head_dim), layout "half" | "interleaved"}    (Su et al. 2021)
+//   rope {theta (10000), dims (head_dim), layout "half" | "interleaved", scaling (none)}    (Su et al. 2021);
+//                                           scaling {type "linear", factor} (Chen et al. 2023), {type
+//                                           "llama3", factor, low_freq_factor, high_freq_factor,
+//                                           original_max_position_embeddings}, {type "yarn", factor,
+//                                           original_max_position_embeddings, beta_fast (32), beta_slow (1),
+//                                           mscale, mscale_all_dim, attention_factor, truncate (true)}
+//                                           (Peng et al. 2023): engine/attention/rope.h has the formulas
+//   qk_norm {type "rms" | "layer", over "head" | "all", per_head (false), after_rope (false), eps (the
+//   model's), weight (true), bias (false)}  queries and keys normed before their products (Henry et al.
+//   2020),
+//                                           over the numbers of each head or of all heads: tensors q_norm,
+//                                           k_norm.{weight, bias} of as many numbers, with per_head [heads,
+//                                           head_dim]; after_rope: when they have been rotated
+//   clip_qkv (none)                         queries, keys and values to [-c, c], before the norm
+//   soft_cap (none)                         c tanh(score / c), before biases (Gemma 2, 2024)
+//   learned_sink (false)                    of each head one more score in the softmax's sum, which has no
+//   value:
+//                                           tensor sink.weight [heads] (gpt-oss, 2025)
 //   alibi (false)                           -slope[head] * distance          (Press et al. 2022)
 //   relative_bias {buckets, max_distance}   a learned bias for each bucket of distances, tensor [buckets,
 //   heads]
@@ -17,11 +34,15 @@
 // that the pages behind the window can go.
 #include <cmath>
 #include <cstdlib>
+#include <memory>
 #include <optional>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "engine/attention/head_norm.h"
 #include "engine/attention/pattern_attention.h"
+#include "engine/attention/rope.h"
 #include "engine/attention/shaw.h"
 #include "engine/attention/t5_buckets.h"
 #include "engine/base/status.h"
@@ -34,13 +55,14 @@ constexpr int64_t kFar = int64_t{1} << 30;  // of a window, and of sinks
 constexpr int64_t kMostBuckets = 512;
 constexpr int64_t kMostDistance = 1 << 16;      // a table a head holds so many biases to either side
 constexpr int64_t kMostShawDistance = 1 << 12;  // a task holds so many products to either side, of each row
-constexpr double kLeastScale = 1e-6, kMostScale = 1e6;
+constexpr double kLeastScale = 1e-6, kMostScale = 1e6;  // of scores; also of where they are capped
 
 struct Options : PatternOptions {
   bool causal = false;
   int64_t window = 0;  // 0: none
   int64_t sinks = 0;
   bool sinks_by_text = false;  // rotation and bias see a sink at its distance in the text, not in the cache
+  float clip = 0;              // of queries, keys and values; 0: none
 };
 
 class WindowWithSinks : public BandPattern {
@@ -89,17 +111,6 @@ double AlibiSlope(int heads, int head) {
   return std::exp2(-8 * step / p);
 }
 
-absl::StatusOr<std::optional<Rotary>> ReadRotary(JsonFields& fields, int64_t head_dim) {
-  if (!fields.Has("rope")) return std::nullopt;
-  JsonFields rope(fields.Raw("rope"), Cat(fields.where(), ".rope"));
-  const double theta = rope.Number("theta", 10000, 1, 1e12);
-  const int64_t dims = rope.Int("dims", head_dim, 2, head_dim);
-  const bool interleaved = rope.Choice("layout", {"half", "interleaved"}) == "interleaved";
-  RETURN_IF_ERROR(rope.Finish());
-  if (dims % 2 != 0) return Invalid(rope.where(), ".dims: ", dims, " is odd, and rotation turns pairs");
-  return Rotary(static_cast<int>(dims), theta, interleaved);
-}
-
 // A learned table with the distance beyond which it does not change.
 struct RelativeBias {
   int64_t max_distance = 0;
@@ -142,6 +153,7 @@ absl::StatusOr<std::optional<ShawVectors>> ReadShaw(JsonFields& fields, const At
   if (setting.cross) shaw.Fail("the keys of another sequence have no distance");
   if (options.rotary) shaw.Fail("not with rope: keys would be told from their positions twice");
   if (options.sinks > 0) shaw.Fail("not with sinks, whose distance is another one in the cache");
+  if (options.soft_cap > 0) shaw.Fail("not with soft_cap, which would be of a part of the scores");
   RETURN_IF_ERROR(shaw.Finish());
   std::vector<int64_t> shape = {2 * tables.clip + 1, options.head_dim};
   if (per_head) shape.insert(shape.begin(), tables.heads = options.heads);
@@ -150,6 +162,52 @@ absl::StatusOr<std::optional<ShawVectors>> ReadShaw(JsonFields& fields, const At
     ASSIGN_OR_RETURN(tables.values, scope.Floats("shaw_values", shape));
   }
   return ShawVectors(options, ActivationType(setting.precision), tables);
+}
+
+// What becomes of queries, keys and values before they meet.
+absl::Status FinishProducts(JsonFields& fields, const AttentionSetting& setting, const WeightScope& scope,
+                            Options& options, std::vector<Product>& products) {
+  const HeadSizes sizes{options.heads, options.key_value_heads, options.head_dim, options.rotary.has_value()};
+  ASSIGN_OR_RETURN(std::optional<QueryKeyNorms> norms, ReadQueryKeyNorms(fields, setting, sizes, scope));
+  if (norms && norms->after_rope) {
+    options.query_norm = std::move(norms->q);
+    options.key_norm = std::move(norms->k);
+    norms.reset();
+  }
+  const auto finish = [clip = options.clip](Product& product, std::optional<HeadNorm> norm) {
+    if (clip == 0 && !norm) return;
+    product.finish = [clip, norm = std::move(norm)](const Rows& results) {
+      if (clip > 0) ClampTo(clip, results);
+      if (norm) norm->Apply(results);
+    };
+  };
+  finish(products[options.q], norms ? std::optional(std::move(norms->q)) : std::nullopt);
+  finish(products[options.k], norms ? std::optional(std::move(norms->k)) : std::nullopt);
+  finish(products[options.v], std::nullopt);
+  return absl::OkStatus();
+}
+
+// 0: it is not given.
+double NumberOrNone(JsonFields& fields, std::string_view key) {
+  const double number = fields.Number(key, 1, kLeastScale, kMostScale);
+  return fields.Has(key) ? number : 0;
+}
+
+Options ReadOptions(const AttentionSetting& setting, JsonFields& fields) {
+  Options options;
+  options.heads = setting.num_heads;
+  options.causal = setting.causal && !setting.cross;
+  options.key_value_heads =
+      static_cast<int>(fields.Int("num_key_value_heads", options.heads, 1, options.heads));
+  options.head_dim = fields.Int("head_dim", setting.width / options.heads, 1, kMostHeadDim);
+  options.scale =
+      fields.Number("scale", 1 / std::sqrt(static_cast<double>(options.head_dim)), kLeastScale, kMostScale);
+  options.window = fields.Int("window", 0, 0, kFar);
+  options.sinks = fields.Int("sinks", 0, 0, kFar);
+  options.sinks_by_text = fields.Choice("sink_positions", {"cache", "text"}) == "text";
+  options.soft_cap = NumberOrNone(fields, "soft_cap");
+  options.clip = static_cast<float>(NumberOrNone(fields, "clip_qkv"));
+  return options;
 }
 
 // What no single field can say.
@@ -182,21 +240,9 @@ absl::Status CheckTogether(const JsonFields& fields, const AttentionSetting& set
 
 absl::StatusOr<std::unique_ptr<Attention>> NewSoftmaxAttention(const AttentionSetting& setting,
                                                                JsonFields& fields, const WeightScope& scope) {
-  Options options;
-  options.heads = setting.num_heads;
-  options.causal = setting.causal && !setting.cross;
-  options.key_value_heads =
-      static_cast<int>(fields.Int("num_key_value_heads", options.heads, 1, options.heads));
-  options.head_dim = fields.Int("head_dim", setting.width / options.heads, 1, kMostHeadDim);
-  options.scale =
-      fields.Number("scale", 1 / std::sqrt(static_cast<double>(options.head_dim)), kLeastScale, kMostScale);
-  options.window = fields.Int("window", 0, 0, kFar);
-  options.sinks = fields.Int("sinks", 0, 0, kFar);
-  options.sinks_by_text = fields.Choice("sink_positions", {"cache", "text"}) == "text";
-  const bool alibi = fields.Bool("alibi", false);
-  fields.Raw("rope");
-  fields.Raw("relative_bias");
-  fields.Raw("shaw");
+  Options options = ReadOptions(setting, fields);
+  const bool alibi = fields.Bool("alibi", false), learned_sink = fields.Bool("learned_sink", false);
+  for (const char* key : {"rope", "relative_bias", "shaw", "qk_norm"}) fields.Raw(key);
   RETURN_IF_ERROR(fields.Finish());
   RETURN_IF_ERROR(CheckTogether(fields, setting, options));
   ASSIGN_OR_RETURN(options.rotary, ReadRotary(fields, options.head_dim));
@@ -204,7 +250,11 @@ absl::StatusOr<std::unique_ptr<Attention>> NewSoftmaxAttention(const AttentionSe
   options.bias = NewBias(alibi, relative, options.heads);
   options.patterns = {NewPattern(options)};
   ASSIGN_OR_RETURN(std::optional<ShawVectors> shaw, ReadShaw(fields, setting, options, scope));
+  if (learned_sink) {
+    ASSIGN_OR_RETURN(options.sink_scores, scope.Floats("sink.weight", {options.heads}));
+  }
   ASSIGN_OR_RETURN(std::vector<Product> products, LoadQueriesKeysValues(setting, options, scope));
+  RETURN_IF_ERROR(FinishProducts(fields, setting, scope, options, products));
   if (shaw) {
     return std::make_unique<ShawAttention>(setting, std::move(options), std::move(products),
                                            *std::move(shaw));

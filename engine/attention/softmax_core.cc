@@ -35,11 +35,13 @@ int IndexOfRows(int rounded_rows) { return rounded_rows <= 8 ? rounded_rows - 1 
 
 }  // namespace
 
-SoftmaxCore::SoftmaxCore(DType type, int64_t head_dim, double scale)
+SoftmaxCore::SoftmaxCore(DType type, int64_t head_dim, double scale, double cap)
     : type_(type),
       head_dim_(head_dim),
       pitch_(RoundUp(head_dim, 16)),
-      factor_(static_cast<float>(scale * std::numbers::log2e)) {}
+      cap_(static_cast<float>(cap)),
+      into_cap_(cap > 0 ? static_cast<float>(scale / cap) : 0),
+      factor_(static_cast<float>((cap > 0 ? 1 : scale) * std::numbers::log2e)) {}
 
 const MicroKernel* SoftmaxCore::ScoreKernel(int rows) const {
   return Kept(score_kernels_[IndexOfRows(rows)], {.a = type_,
@@ -107,7 +109,8 @@ class SoftmaxCore::Call {
   void AttendBlock(const KeySource& source, const Block& block);
   void WriteBlock(const KeySource& source, const Block& block, std::span<const float> shares);
   void Score(const KeyValuePages& pages, const Block& block);
-  void ScoreByHand(const KeyValuePages& pages, const Block& block);
+  void Multiply(const KeyValuePages& pages, const Block& block);
+  void MultiplyByHand(const KeyValuePages& pages, const Block& block);
   void Mark(const KeySource& source, const Block& block);
   BiasBlock BiasAt(const Block& block) const;
   void AddValues(const KeyValuePages& pages, const Block& block);
@@ -338,6 +341,7 @@ void SoftmaxCore::Call::LoadQueries(const KeySource& source) {
   }
   if (queries_.rotary != nullptr)
     queries_.rotary->Apply(q_.Slice(0, rows_.size()), 1, places_.first(rows_.size()));
+  if (queries_.norm != nullptr) queries_.norm->Apply(q_.Slice(0, rows_.size()));
 }
 
 void SoftmaxCore::Call::AttendBlock(const KeySource& source, const Block& block) {
@@ -350,12 +354,19 @@ void SoftmaxCore::Call::AttendBlock(const KeySource& source, const Block& block)
 }
 
 void SoftmaxCore::Call::Score(const KeyValuePages& pages, const Block& block) {
+  Multiply(pages, block);
+  if (core_.cap_ == 0) return;
+  const Matrix<float> columns = scores_.Cols(block.begin, block.end - block.begin);
+  SoftCap(core_.into_cap_, core_.cap_, columns.Rows(0, std::ssize(rows_)));
+}
+
+void SoftmaxCore::Call::Multiply(const KeyValuePages& pages, const Block& block) {
   if (!pages.has_keys()) {
     for (size_t r = 0; r < rows_.size(); ++r)
       std::fill(scores_.row(r) + block.begin, scores_.row(r) + block.end, 0.0f);
     return;
   }
-  if (ByHand()) return ScoreByHand(pages, block);
+  if (ByHand()) return MultiplyByHand(pages, block);
   const MicroKernel* kernel = core_.ScoreKernel(rounded_rows_);
   for (int column = block.begin; column < block.end; column += kSoftmaxPiece) {
     if (rounded_rows_ <= kWaitingRows) {
@@ -366,7 +377,7 @@ void SoftmaxCore::Call::Score(const KeyValuePages& pages, const Block& block) {
   }
 }
 
-void SoftmaxCore::Call::ScoreByHand(const KeyValuePages& pages, const Block& block) {
+void SoftmaxCore::Call::MultiplyByHand(const KeyValuePages& pages, const Block& block) {
   for (int column = block.begin; column < block.end; column += kSoftmaxPiece) {
     const int64_t position = block.base + column;
     const PanelPiece keys{pages.Keys(position, loose_), core_.head_dim_, pages.ValuesAhead(position)};
@@ -447,6 +458,7 @@ void SoftmaxCore::Call::Finish() {
   for (size_t r = 0; r < rows_.size(); ++r) {
     const auto [row, head] = asking_[r];
     void* out = queries_.out.at(row, head * dim);
+    if (queries_.sinks != nullptr) rows_[r].sum += std::exp2(queries_.sinks[head] * kLog2E - rows_[r].max);
     float* lse =
         queries_.lse == nullptr ? nullptr : queries_.lse + row * queries_.lse_step * queries_.heads + head;
     if (queries_.merges) {

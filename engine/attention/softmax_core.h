@@ -25,6 +25,7 @@
 #include <limits>
 #include <span>
 
+#include "engine/attention/head_norm.h"
 #include "engine/attention/key_value_pages.h"
 #include "engine/attention/score_bias.h"
 #include "engine/base/memory.h"
@@ -77,6 +78,9 @@ struct SoftmaxQueries {
   int64_t first = 0;               // position of the first row
   int64_t step = 1;                // from a row's position to the next one's
   const Rotary* rotary = nullptr;  // turns q; keys are turned already
+  const HeadNorm* norm = nullptr;  // of q, after that; keys are normed already
+  // [heads] of each head a score that counts in its sums, once, and has no value ("sink"); or none.
+  const float* sinks = nullptr;
   // [position, heads] log(sum(exp(scores))), if wanted; its rows lie so many apart.
   float* lse = nullptr;
   int64_t lse_step = 1;
@@ -92,8 +96,8 @@ class SoftmaxCore {
  public:
   static constexpr int kTile = 128;  // query rows at most
 
-  // scores = scale * q.k
-  SoftmaxCore(DType type, int64_t head_dim, double scale);
+  // scores = scale * q.k or, with a cap, cap * tanh(scale * q.k / cap)
+  SoftmaxCore(DType type, int64_t head_dim, double scale, double cap = 0);
 
   // Reads each key and value once for each tile of rows. The micro-kernel's calls: at most one for each piece
   // of keys and, for each panel of values, one for each block that a tile reads.
@@ -125,8 +129,9 @@ class SoftmaxCore {
 
   DType type_;
   int64_t head_dim_;
-  int64_t pitch_;  // of query rows and of results
-  float factor_;   // scale * log2(e)
+  int64_t pitch_;         // of query rows and of results
+  float cap_, into_cap_;  // 0: none; else what scores are multiplied by for the tanh
+  float factor_;          // scale * log2(e), or of scores that are capped log2(e)
   mutable Kernels score_kernels_{};
   mutable std::array<Kernels, kKeyBlock / kSoftmaxPiece> value_kernels_{},
       last_value_kernels_{};  // by pieces of keys

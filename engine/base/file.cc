@@ -17,15 +17,29 @@ namespace fs = std::filesystem;
 
 absl::Status SystemError(std::string_view name, int error) { return absl::ErrnoToStatus(error, Cat(name)); }
 
-// Where the file really lies, all links followed; an error if that is not below the folder.
+bool IsBelow(const fs::path& path, const fs::path& root) {
+  const fs::path inside = path.lexically_relative(root);
+  return !inside.empty() && *inside.begin() != "..";
+}
+
+// The hub's cache of a repository keeps files in blobs/, and links to them in snapshots/REVISION/. The blobs
+// of a folder that is such a snapshot; empty if it is none.
+fs::path BlobsOf(const fs::path& folder) {
+  if (folder.parent_path().filename() != "snapshots") return {};
+  return folder.parent_path().parent_path() / "blobs";
+}
+
+// Where the file really lies, all links followed; an error if that is neither below the folder nor among its
+// blobs.
 absl::StatusOr<fs::path> Resolve(const std::string& folder, const std::string& name) {
   std::error_code error;
   const fs::path root = fs::canonical(folder, error);
   if (error) return SystemError(name, error.value());
   const fs::path path = fs::canonical(root / name, error);
   if (error) return SystemError(name, error.value());
-  const fs::path inside = path.lexically_relative(root);
-  if (inside.empty() || *inside.begin() == "..") return Invalid(name, ": leads out of its folder");
+  if (IsBelow(path, root)) return path;
+  const fs::path blobs = BlobsOf(root);
+  if (blobs.empty() || !IsBelow(path, blobs)) return Invalid(name, ": leads out of its folder");
   return path;
 }
 

@@ -1,6 +1,6 @@
 // Files that somebody else wrote. Only a regular file that lies in its folder is opened: no device, no pipe,
-// no link that leads out. Messages name the file, never the path to it, so that they may be shown to a
-// client.
+// no link that leads out, but for those of a snapshot in Hugging Face's cache to its blobs. Messages name the
+// file, never the path to it, so that they may be shown to a client.
 #ifndef HEED_ENGINE_BASE_FILE_H_
 #define HEED_ENGINE_BASE_FILE_H_
 

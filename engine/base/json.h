@@ -56,6 +56,8 @@ class JsonFields {
 
   // The first error; if there is none, unknown keys are one.
   absl::Status Finish();
+  // The same of objects that may have keys which nobody here knows.
+  const absl::Status& error() const { return error_; }
 
  private:
   const Json* Find(std::string_view key);

@@ -1,8 +1,8 @@
 // "dense": two products with an activation between (Vaswani et al. 2017), or three, where hidden_act is a
 // gated form (Shazeer 2020):
-//   relu, gelu, gelu_new, silu   y = Wd act(Wu x + bu) + bd
-//   swiglu, geglu, reglu         y = Wd (act(Wg x + bg) * (Wu x + bu)) + bd
-// No options; the model's hidden_act and intermediate_size.
+//   relu, gelu, gelu_new, silu, tanh, quick_gelu, relu2   y = Wd act(Wu x + bu) + bd
+//   swiglu, geglu, reglu, geglu_new                       y = Wd (act(Wg x + bg) * (Wu x + bu)) + bd
+// Options: intermediate_size (the model's). hidden_act is the model's.
 // Tensors: up, gate (if gated), down; biases where present.
 #include "engine/blocks/dense.h"
 
@@ -13,6 +13,8 @@
 
 namespace heed {
 namespace {
+
+constexpr int64_t kMostHidden = 1 << 20;
 
 class DenseFeedForward : public FeedForward {
  public:
@@ -75,10 +77,12 @@ void RequireHidden(const FeedForwardSetting& setting, JsonFields& fields) {
 absl::StatusOr<std::unique_ptr<FeedForward>> NewDenseFeedForward(const FeedForwardSetting& setting,
                                                                  JsonFields& fields,
                                                                  const WeightScope& scope) {
-  RequireHidden(setting, fields);
+  FeedForwardSetting own = setting;
+  own.hidden = fields.Int("intermediate_size", setting.hidden, 1, kMostHidden);
+  RequireHidden(own, fields);
   RETURN_IF_ERROR(fields.Finish());
-  ASSIGN_OR_RETURN(DenseProducts products, DenseProducts::Load(setting, scope));
-  return std::make_unique<DenseFeedForward>(setting, std::move(products));
+  ASSIGN_OR_RETURN(DenseProducts products, DenseProducts::Load(own, scope));
+  return std::make_unique<DenseFeedForward>(own, std::move(products));
 }
 
 }  // namespace heed

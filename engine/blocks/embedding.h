@@ -1,43 +1,78 @@
-// Token ids and positions to the first rows of the residual stream.
+// Token ids, types and positions to the first rows of the residual stream.
 #ifndef HEED_ENGINE_BLOCKS_EMBEDDING_H_
 #define HEED_ENGINE_BLOCKS_EMBEDDING_H_
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <span>
 
 #include "absl/status/statusor.h"
+#include "engine/blocks/norm.h"
 #include "engine/blocks/positions.h"
+#include "engine/blocks/row_block.h"
 #include "engine/tensor/tensor.h"
 #include "engine/weights/weights.h"
 
 namespace heed {
 
+// Where rows of the tables become rows of the stream by a product: nowhere; after all was added and normed
+// (ALBERT, Lan et al. 2020; ELECTRA, Clark et al. 2020); before the norm (DeBERTa, He et al. 2021); or of the
+// tokens alone, before all else is added (OPT, Zhang et al. 2022).
+enum class EmbeddingProjection { kNone, kLast, kBeforeNorm, kTokens };
+
 struct EmbeddingOptions {
   int64_t vocab_size = 0;
-  int64_t width = 0;
-  float scale = 1;  // of the token's row, before the position is added
+  int64_t width = 0;  // of the rows
+  float scale = 1;    // of the token's row, before anything is added
   Positions positions = Positions::kNone;
   int64_t max_positions = 0;  // rows of the learned table
+  int64_t types = 0;          // rows of the table of types; 0: there is none
+  std::optional<NormOptions> norm{};
+  EmbeddingProjection projection = EmbeddingProjection::kNone;
+  int64_t table_width = 0;                // with a projection: of what it reads, at most width
+  Precision precision = Precision::kF32;  // of the projection
 };
 
-// x = scale * tokens[id] + positions[p]. Const and thread-safe.
+// What rows are made of.
+struct EmbeddedRows {
+  std::span<const int32_t> ids;        // below vocab_size
+  std::span<const int32_t> types;      // below the number of types; empty: 0
+  std::span<const int64_t> positions;  // below max_positions
+  // Rows at positions below are made elsewhere, afterwards; positions count from here on.
+  int64_t front = 0;
+};
+
+// x = norm(scale * tokens[id] + types[type] + positions[p]), with a product where the options say so. Const
+// and thread-safe; copies share the tables and the product.
 class Embedding {
  public:
-  // scope/embed.tokens.weight [vocab_size, width], scope/embed.positions.weight [max_positions, width] if
-  // learned.
+  // Tensors: scope/embed.tokens.weight [vocab_size, table width]; embed.positions.weight [max_positions,
+  // width] if learned; embed.types.weight [types, width]; embed.norm.{weight, bias};
+  // embed.projection.{weight [width, table width], bias where present}. The widths of positions, types and
+  // norm are those of the rows that they meet.
   static absl::StatusOr<Embedding> Load(const WeightScope& scope, const EmbeddingOptions& options);
 
-  // Ids below vocab_size, positions below max_positions.
-  void Apply(std::span<const int32_t> ids, std::span<const int64_t> positions, Matrix<float> x) const;
+  // Of the block's rows the first width() columns. All members of its team call it; the last thing is a
+  // barrier.
+  void Run(RowBlock& block, const EmbeddedRows& rows) const;
 
   int64_t width() const { return options_.width; }
-  const Tensor& tokens() const { return tokens_; }  // for a tied head
-  int64_t bytes() const;                            // of the tables
+  const Tensor& tokens() const { return tokens_; }                  // for a tied head
+  int64_t bytes() const;                                            // of the tables
+  const PackedWeights& projection() const { return *projection_; }  // of no weights if there is none
 
  private:
+  bool projects() const { return options_.projection != EmbeddingProjection::kNone; }
+  void SetTokens(const EmbeddedRows& rows, int64_t first, Matrix<float> x) const;
+  void AddPlaces(const EmbeddedRows& rows, int64_t first, Matrix<float> x) const;
+  void Project(RowBlock& block, const Matrix<float>& narrow, const Matrix<float>& x) const;
+
   EmbeddingOptions options_;
-  Tensor tokens_;
+  Tensor tokens_, types_;
   PositionTable positions_;
+  std::optional<Norm> norm_;
+  std::shared_ptr<const PackedWeights> projection_ = std::make_shared<PackedWeights>();
 };
 
 }  // namespace heed

@@ -26,10 +26,16 @@ absl::StatusOr<HiddenAct> ParseHiddenAct(const std::string& name) {
   if (name == "gelu") return HiddenAct{Activation::kGelu, false};
   if (name == "gelu_new") return HiddenAct{Activation::kGeluTanh, false};
   if (name == "silu") return HiddenAct{Activation::kSilu, false};
+  if (name == "tanh") return HiddenAct{Activation::kTanh, false};
+  if (name == "quick_gelu") return HiddenAct{Activation::kQuickGelu, false};
+  if (name == "relu2") return HiddenAct{Activation::kRelu2, false};
   if (name == "swiglu") return HiddenAct{Activation::kSilu, true};
   if (name == "geglu") return HiddenAct{Activation::kGelu, true};
   if (name == "reglu") return HiddenAct{Activation::kRelu, true};
-  return Invalid("hidden_act '", name, "' is none of relu, gelu, gelu_new, silu, swiglu, geglu, reglu");
+  if (name == "geglu_new") return HiddenAct{Activation::kGeluTanh, true};
+  return Invalid("hidden_act '", name,
+                 "' is none of relu, gelu, gelu_new, silu, tanh, quick_gelu, relu2, swiglu, geglu, reglu, "
+                 "geglu_new");
 }
 
 std::vector<std::string_view> FeedForwardTypes() { return TypesOf<Factory>(kVariants); }

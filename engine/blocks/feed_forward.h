@@ -29,7 +29,8 @@ struct HiddenAct {
   Activation activation = Activation::kNone;
   bool gated = false;
 };
-// "relu", "gelu" (erf), "gelu_new" (tanh), "silu"; "swiglu", "geglu", "reglu".
+// "relu", "gelu" (erf), "gelu_new" (tanh), "silu", "tanh", "quick_gelu" (x sigmoid(1.702 x)), "relu2" (relu
+// squared); "swiglu", "geglu", "reglu", "geglu_new".
 absl::StatusOr<HiddenAct> ParseHiddenAct(const std::string& name);
 
 // What a feed-forward may know of the model it stands in.

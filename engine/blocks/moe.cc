@@ -1,37 +1,51 @@
-// "moe": a mixture of experts, each a "dense" feed-forward of the model's hidden_act and intermediate_size.
-// A router chooses for each row the top_k most probable, p = softmax(Wr x) over all experts:
-//   top_k 1, Switch Transformer (Fedus et al. 2021)   y = p_e E_e(x)
-//   top_k 2, GShard (Lepikhin et al. 2020)            y = (p_e E_e(x) + p_f E_f(x)) / (p_e + p_f)
-// Options: experts; top_k (1); capacity (null, the only form: no row is dropped, so decoding is exact).
-// Tensors: router.weight [experts, hidden_size], router.bias where present; experts.E.{up, gate, down} as of
-//   "dense".
+// "moe": a mixture of experts, each a "dense" feed-forward of the model's hidden_act. A router scores them
+// for each row, s = softmax(Wr x) over all, and the top_k with the highest scores answer:
+//   top_k 1, Switch Transformer (Fedus et al. 2021)   y = s_e E_e(x)
+//   top_k 2, GShard (Lepikhin et al. 2020)            y = (s_e E_e(x) + s_f E_f(x)) / (s_e + s_f)
+// Options: experts; top_k (1, at most 64); intermediate_size (the model's), of an expert
+//   normalize (true with top_k above 1)   divides by the sum of the chosen scores
+//   score ("softmax")          "sigmoid", of each logit by itself (DeepSeek-V3, 2024); "chosen_softmax", over
+//   the
+//                              chosen logits alone (Granite, gpt-oss)
+//   scale (1)                  of the result of all experts
+//   correction (false)         router.correction is added to scores when experts are chosen, and not to what
+//                              they count (Wang et al. 2024)
+//   groups (1), top_groups (groups), group_score ("two" | "max")   experts are chosen from the best groups of
+//                              neighbours, by the sum of a group's two best or by its best
+//   shared_size (0), shared_gate (false)   an expert of that width which answers every row (DeepSeekMoE, Dai
+//   et
+//                              al. 2024); with a gate times sigmoid(shared_gate . x) (Qwen 2, 2024)
+//   capacity (null, the only form: no row is dropped, so decoding is exact)
+// Tensors: router.weight [experts, hidden_size], router.bias where present, router.correction [experts];
+//   experts.E.{up, gate, down} and shared.{up, gate, down} as of "dense"; shared_gate.weight [1,
+//   hidden_size].
 //
-// The router computes in f32 whatever the precision; of equal probabilities the lower index is taken. The
-// rows of a batch, kMaxGroupedRows at a time, are put in the order of their experts: each expert with rows is
-// one product over them, which reads its weights once, and one without costs nothing.
+// The rows of a batch, kMaxGroupedRows at a time, are put in the order of their experts: each expert with
+// rows is one product over them, which reads its weights once, and one without costs nothing.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "engine/attention/attention.h"
 #include "engine/base/status.h"
 #include "engine/blocks/dense.h"
+#include "engine/blocks/expert_router.h"
 #include "engine/ops/gather.h"
 #include "engine/ops/rows.h"
-#include "engine/ops/top_k.h"
 
 namespace heed {
 namespace {
 
-constexpr int64_t kMostExperts = 1 << 16;
-constexpr int64_t kMostChosen = 2;
+constexpr int64_t kMostHidden = 1 << 20;
 
 class MoeFeedForward : public FeedForward {
  public:
-  MoeFeedForward(const FeedForwardSetting& setting, int64_t top_k, PackedWeights router,
-                 std::vector<DenseProducts> experts);
+  // `all`: answers every row; null: none does.
+  MoeFeedForward(const FeedForwardSetting& setting, ExpertRouter router, std::vector<DenseProducts> experts,
+                 std::optional<DenseProducts> all, bool gated);
   void Run(RowBlock& block, const Rows& in, const Epilogue& out) const override;
   int64_t SharedBytes(int64_t rows) const override {
     int64_t bytes = 0;
@@ -43,13 +57,15 @@ class MoeFeedForward : public FeedForward {
   // What a team shares. A choice is a row with one of its experts: choice c is of row c / top_k.
   struct Shared {
     Rows exact;       // f32: what the router reads, where that is of another type
-    Rows logits;      // f32, [rows, experts]
+    Rows logits;      // f32, [rows, ExpertRouter::product()'s]
     int32_t* chosen;  // [choices]: the expert
     float* weights;   // [choices]: what its result counts
     int32_t* places;  // [choices]: the choice's row among those in the experts' order
     Rows gathered;    // activation type: inputs
     Rows hidden;      // activation type: between an expert's products
     Rows results;     // f32
+    Rows all_hidden;  // activation type: between the products of the expert that all rows share
+    Rows all_result;  // f32: its result, where that has a gate
     Rows quantized;   // int8: of either input, with its scales
     float* scales;
     int32_t* begins;  // [experts + 2]: the rows of expert e are begins[e] .. begins[e + 1] - 1
@@ -58,32 +74,44 @@ class MoeFeedForward : public FeedForward {
   Shared Lay(Pieces pieces, int64_t rows, int64_t* bytes = nullptr) const;
   int64_t experts() const { return std::ssize(experts_); }
   void Route(RowBlock& block, const Rows& in, const Shared& shared) const;
-  void Choose(const float* logits, Scratch& scratch, int32_t* chosen, float* weights) const;
+  void AnswerAll(RowBlock& block, const Rows& in, const Shared& shared, const Rows& out) const;
   void Group(const Shared& shared, int64_t rows) const;
   void Multiply(RowBlock& block, const Shared& shared, PackedWeights DenseProducts::* weights, const Rows& in,
                 const Epilogue& out) const;
 
-  const int64_t width_, hidden_, top_k_;
+  const int64_t width_, hidden_;
   const Precision precision_;
   const Activation activation_;
-  PackedWeights router_;
+  ExpertRouter router_;
+  const int64_t top_k_;
   std::vector<DenseProducts> experts_;
+  std::optional<DenseProducts> all_;
+  const bool gated_;  // the expert that all rows share
 };
 
-MoeFeedForward::MoeFeedForward(const FeedForwardSetting& setting, int64_t top_k, PackedWeights router,
-                               std::vector<DenseProducts> experts)
+MoeFeedForward::MoeFeedForward(const FeedForwardSetting& setting, ExpertRouter router,
+                               std::vector<DenseProducts> experts, std::optional<DenseProducts> all,
+                               bool gated)
     : width_(setting.width),
       hidden_(setting.hidden),
-      top_k_(top_k),
       precision_(setting.precision),
       activation_(setting.act.activation),
       router_(std::move(router)),
-      experts_(std::move(experts)) {
-  weight_bytes_ = router_.bytes();
+      top_k_(router_.top_k()),
+      experts_(std::move(experts)),
+      all_(std::move(all)),
+      gated_(gated) {
+  weight_bytes_ = router_.product().bytes();
   for (const DenseProducts& expert : experts_) weight_bytes_ += expert.bytes();
-  multiply_adds_ = static_cast<double>(width_ * this->experts()) +
+  multiply_adds_ = static_cast<double>(width_ * (this->experts() + (gated_ ? 1 : 0))) +
                    static_cast<double>(top_k_) * experts_.front().multiply_adds();
+  if (all_) {
+    weight_bytes_ += all_->bytes();
+    multiply_adds_ += all_->multiply_adds();
+    reads_ = std::max(width_, all_->down.in());
+  }
   block_rows_ = kMaxGroupedRows;
+  scratch_bytes_ = std::max(scratch_bytes_, router_.scratch_bytes());
   data_dependent_ = true;
 }
 
@@ -92,7 +120,7 @@ MoeFeedForward::Shared MoeFeedForward::Lay(Pieces pieces, int64_t rows, int64_t*
   const int64_t choices = rows * top_k_;
   Shared shared;
   if (type != DType::kF32) shared.exact = pieces.TakeRows(rows, width_, DType::kF32);
-  shared.logits = pieces.TakeRows(rows, experts(), DType::kF32);
+  shared.logits = pieces.TakeRows(rows, router_.product().out(), DType::kF32);
   shared.chosen = pieces.Take<int32_t>(choices);
   shared.weights = pieces.Take<float>(choices);
   shared.places = pieces.Take<int32_t>(choices);
@@ -100,6 +128,8 @@ MoeFeedForward::Shared MoeFeedForward::Lay(Pieces pieces, int64_t rows, int64_t*
   shared.gathered = pieces.TakeRows(choices, width_, type);
   shared.hidden = pieces.TakeRows(choices, hidden_, type);
   shared.results = pieces.TakeRows(choices, width_, DType::kF32);
+  if (all_) shared.all_hidden = pieces.TakeRows(rows, all_->down.in(), type);
+  if (gated_) shared.all_result = pieces.TakeRows(rows, width_, DType::kF32);
   if (precision_ == Precision::kInt8) {
     shared.quantized = pieces.TakeRows(choices, (std::max(width_, hidden_) + 63) / 64 * 64, DType::kU8);
     shared.scales = pieces.Take<float>(choices);
@@ -126,6 +156,24 @@ void MoeFeedForward::Run(RowBlock& block, const Rows& in, const Epilogue& out) c
                     {shared.places + row * top_k_, static_cast<size_t>(top_k_)},
                     shared.weights + row * top_k_, y);
   });
+  if (all_) AnswerAll(block, in, shared, out.out);
+}
+
+// Adds what the shared expert says.
+void MoeFeedForward::AnswerAll(RowBlock& block, const Rows& in, const Shared& shared, const Rows& out) const {
+  const Rows hidden = shared.all_hidden.Slice(0, block.rows());
+  Linear(block, in, all_->up, {.out = hidden, .activation = activation_});
+  if (!gated_) return Linear(block, hidden, all_->down, {.out = out, .add = true});
+  const Rows result = shared.all_result.Slice(0, block.rows());
+  Linear(block, hidden, all_->down, {.out = result});
+  ForRows(block, [&](int64_t first, int64_t count) {
+    for (int64_t row = first; row < first + count; ++row) {
+      const float gate = 1 / (1 + std::exp(-shared.logits.As<float>().row(row)[router_.gate_column()]));
+      const float* from = result.As<float>().row(row);
+      float* to = out.As<float>().row(row);
+      for (int64_t c = 0; c < width_; ++c) to[c] += gate * from[c];
+    }
+  });
 }
 
 // Which experts the rows go to, and their order.
@@ -137,29 +185,15 @@ void MoeFeedForward::Route(RowBlock& block, const Rows& in, const Shared& shared
       Convert(in.Slice(first, count), exact.Slice(first, count));
     });
   }
-  Linear(block, exact, router_, {.out = shared.logits});
+  Linear(block, exact, router_.product(), {.out = shared.logits});
   ForRows(block, [&](int64_t first, int64_t count) {
     for (int64_t row = first; row < first + count; ++row) {
-      Choose(shared.logits.As<float>().row(row), block.scratch, shared.chosen + row * top_k_,
-             shared.weights + row * top_k_);
+      router_.Choose(shared.logits.As<float>().row(row), block.scratch, shared.chosen + row * top_k_,
+                     shared.weights + row * top_k_);
     }
   });
   if (block.team.rank() == 0) Group(shared, block.rows());
   block.team.Barrier();
-}
-
-void MoeFeedForward::Choose(const float* logits, Scratch& scratch, int32_t* chosen, float* weights) const {
-  Ranked best[kMostChosen];
-  TopK(logits, experts(), top_k_, scratch, best);
-  const double all = LogSumExp(logits, experts());
-  float sum = 0;
-  for (int64_t i = 0; i < top_k_; ++i) {
-    chosen[i] = best[i].index;
-    weights[i] = static_cast<float>(std::exp(best[i].value - all));
-    sum += weights[i];
-  }
-  if (top_k_ == 1) return;
-  for (int64_t i = 0; i < top_k_; ++i) weights[i] /= sum;
 }
 
 // Counted at begins[e + 2] and summed up, begins[e + 1] is where expert e begins; its rows move that to its
@@ -194,21 +228,30 @@ void MoeFeedForward::Multiply(RowBlock& block, const Shared& shared, PackedWeigh
 
 absl::StatusOr<std::unique_ptr<FeedForward>> NewMoeFeedForward(const FeedForwardSetting& setting,
                                                                JsonFields& fields, const WeightScope& scope) {
-  RequireHidden(setting, fields);
-  const int64_t experts = fields.RequiredInt("experts", 1, kMostExperts);
-  const int64_t top_k = fields.Int("top_k", 1, 1, std::min(kMostChosen, experts));
+  FeedForwardSetting own = setting;
+  own.hidden = fields.Int("intermediate_size", setting.hidden, 1, kMostHidden);
+  RequireHidden(own, fields);
+  ExpertRouter router(fields);
+  const int64_t shared_size = fields.Int("shared_size", 0, 0, kMostHidden);
+  const bool shared_gate = fields.Bool("shared_gate", false);
+  if (shared_gate && shared_size == 0) fields.Fail("shared_gate: there is no shared expert (shared_size 0)");
   if (const Json& capacity = fields.Raw("capacity"); !capacity.is_null())
     fields.Fail(Cat("capacity: ", Shown(capacity), "; only null is served: no row is dropped"));
   RETURN_IF_ERROR(fields.Finish());
-  ASSIGN_OR_RETURN(Product router, LoadProduct(scope, "router", experts, setting.width));
+  RETURN_IF_ERROR(router.Load(scope, setting.width, shared_gate));
   std::vector<DenseProducts> products;
-  for (int64_t e = 0; e < experts; ++e) {
-    ASSIGN_OR_RETURN(DenseProducts expert, DenseProducts::Load(setting, scope / "experts" / Cat(e)));
+  for (int64_t e = 0; e < router.experts(); ++e) {
+    ASSIGN_OR_RETURN(DenseProducts expert, DenseProducts::Load(own, scope / "experts" / Cat(e)));
     products.push_back(std::move(expert));
   }
-  return std::make_unique<MoeFeedForward>(
-      setting, top_k, PackedWeights::Pack({{router.weight, router.bias}}, Precision::kF32),
-      std::move(products));
+  std::optional<DenseProducts> shared;
+  if (shared_size > 0) {
+    FeedForwardSetting all = setting;
+    all.hidden = shared_size;
+    ASSIGN_OR_RETURN(shared, DenseProducts::Load(all, scope / "shared"));
+  }
+  return std::make_unique<MoeFeedForward>(own, std::move(router), std::move(products), std::move(shared),
+                                          shared_gate);
 }
 
 }  // namespace heed

@@ -9,8 +9,12 @@ absl::StatusOr<Norm> Norm::Load(const WeightScope& scope, int64_t width, const N
   Norm norm;
   norm.type_ = options.type;
   norm.eps_ = options.eps;
-  ASSIGN_OR_RETURN(norm.weight_, scope.Floats("weight", {width}));
-  if (options.type == NormType::kLayer) {
+  norm.weight_.assign(width, 1.0f);
+  if (options.weight) {
+    ASSIGN_OR_RETURN(norm.weight_, scope.Floats("weight", {width}));
+    for (float& weight : norm.weight_) weight += options.weight_offset;
+  }
+  if (options.type == NormType::kLayer && options.bias) {
     ASSIGN_OR_RETURN(norm.bias_, scope.Floats("bias", {width}));
   }
   return norm;
@@ -18,7 +22,7 @@ absl::StatusOr<Norm> Norm::Load(const WeightScope& scope, int64_t width, const N
 
 void Norm::Apply(Matrix<const float> x, const Rows& y) const {
   if (type_ == NormType::kLayer) {
-    LayerNorm(x, weight_.data(), bias_.data(), eps_, y);
+    LayerNorm(x, weight_.data(), bias_.empty() ? nullptr : bias_.data(), eps_, y);
   } else {
     RmsNorm(x, weight_.data(), eps_, y);
   }

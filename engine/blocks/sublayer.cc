@@ -68,36 +68,49 @@ absl::StatusOr<Residual> Residual::Load(const WeightScope& norm_scope, const Res
   residual.options_ = options;
   if (options.norm.placement == NormPlacement::kNone) return residual;
   ASSIGN_OR_RETURN(residual.norm_, Norm::Load(norm_scope, options.width, options.norm));
+  if (options.norm.placement == NormPlacement::kSandwich) {
+    ASSIGN_OR_RETURN(residual.post_, Norm::Load(norm_scope.Suffixed("_post"), options.width, options.norm));
+  }
   return residual;
 }
 
 Rows Residual::Open(RowBlock& block, const Rows& inputs) const {
   const Matrix<float> x = options_.reads_inputs ? inputs.As<float>() : Read(block.x);
-  return ForProduct(block, x, options_.norm.placement == NormPlacement::kPre ? &norm_ : nullptr);
+  return ForProduct(block, x, NormsInput(options_.norm.placement) ? &norm_ : nullptr);
 }
 
 void Residual::Normalize(Matrix<const float> x, const Rows& y) const {
-  if (options_.norm.placement == NormPlacement::kPre) return norm_.Apply(x, y);
+  if (NormsInput(options_.norm.placement)) return norm_.Apply(x, y);
   Convert({DType::kF32, const_cast<float*>(x.data), x.rows, x.cols, x.stride}, y);
 }
 
+const Norm* Residual::NormOfResult() const {
+  if (options_.norm.placement == NormPlacement::kResPost) return &norm_;
+  return options_.norm.placement == NormPlacement::kSandwich ? &post_ : nullptr;
+}
+
 void Residual::Close(RowBlock& block, absl::FunctionRef<void(const Epilogue&)> f) const {
-  const NormPlacement placement = options_.norm.placement;
   const Matrix<float> x = block.x.Cols(options_.write_column, options_.width);
-  if (placement != NormPlacement::kResPost) {
+  if (NormOfResult() == nullptr && options_.multiplier == 1) {
     f({.out = AsRows(x), .add = true});
-    if (placement != NormPlacement::kPost) return;
-    ForRows(block, [&](int64_t first, int64_t count) {
-      norm_.Apply(x.Rows(first, count), AsRows(x.Rows(first, count)));
-    });
-    return;
+  } else {
+    AddApart(block, x, f);
   }
-  Rows result = block.buffers.result.First(block.rows()).Cols(0, options_.width);
+  if (options_.norm.placement != NormPlacement::kPost) return;
+  ForRows(block, [&](int64_t first, int64_t count) {
+    norm_.Apply(x.Rows(first, count), AsRows(x.Rows(first, count)));
+  });
+}
+
+// By way of memory of its own.
+void Residual::AddApart(RowBlock& block, const Matrix<float>& x,
+                        absl::FunctionRef<void(const Epilogue&)> f) const {
+  const Rows result = block.buffers.result.First(block.rows()).Cols(0, options_.width);
   f({.out = result});
   ForRows(block, [&](int64_t first, int64_t count) {
-    Rows rows = result.Slice(first, count);
-    norm_.Apply(rows.As<float>(), rows);
-    Add(rows.As<float>(), x.Rows(first, count));
+    const Rows rows = result.Slice(first, count);
+    if (const Norm* const norm = NormOfResult()) norm->Apply(rows.As<float>(), rows);
+    AddShares(options_.multiplier, rows.As<float>(), 1, AsRows(x.Rows(first, count)));
   });
 }
 
@@ -121,6 +134,7 @@ absl::StatusOr<AttentionSublayer> AttentionSublayer::Load(
   if (residual.of_queries) {
     CHECK(residual.norm.placement == NormPlacement::kNone && sublayer.choosing_.out() == 0);
     CHECK(sublayer.queries_.out() == residual.width && attention->out_width() == residual.width);
+    CHECK(std::ranges::none_of(attention->products(), [](const Product& p) { return bool(p.finish); }));
   }
   int rows = 0, choosing = 0, source = 0;  // the next among its kind
   for (const Product& product : attention->products()) {
@@ -156,6 +170,7 @@ void AttentionSublayer::Open(RowBlock& block, const RowPlaces& places, const Row
       Linear(block, input.Slice(first, count), apart.weights, {.out = out.Slice(first, count)});
     });
   }
+  FinishProducts(block, products, /*of_source=*/false);
   if (queries_.out() > 0) TakeQueries(block, input, products);
 }
 
@@ -174,6 +189,20 @@ void AttentionSublayer::OpenSource(RowBlock& source, const Rows& products, const
   const Matrix<float> x = source_reads_inputs_ ? inputs.As<float>() : source.x;
   const Rows input = ForProduct(source, x, source_norm_ ? &*source_norm_ : nullptr);
   Linear(source, input, source_products_, {.out = products});
+  FinishProducts(source, products, /*of_source=*/true);
+}
+
+void AttentionSublayer::FinishProducts(RowBlock& block, const Rows& results, bool of_source) const {
+  const std::vector<Product>& all = attention_->products();
+  const auto due = [&](const Product& product) {
+    return product.finish && product.of_source == of_source && !product.lent;
+  };
+  if (std::ranges::none_of(all, due)) return;
+  ForRows(block, [&](int64_t first, int64_t count) {
+    for (size_t p = 0; p < all.size(); ++p) {
+      if (due(all[p])) all[p].finish(results.Slice(first, count).Cols(columns_[p], all[p].weight.dim(0)));
+    }
+  });
 }
 
 void AttentionSublayer::Close(RowBlock& block, const Rows& attended) const {

@@ -34,18 +34,21 @@ struct ResidualOptions {
   int64_t read_column = 0, write_column = 0;
   // Not the residual stream is read but the numbers that rows begin with.
   bool reads_inputs = false;
+  // What the sublayer gives is added times this.
+  float multiplier = 1;
   // Of an attention, without a norm of its own: its queries, as they are projected, take the place of the
   // residual stream that was read, and what is attended is added to them as it is (Lee et al. 2019).
   bool of_queries = false;
 };
 
-// A residual connection with its norm.
+// A residual connection with its norm, or the two that a sandwich has.
 class Residual {
  public:
+  // Tensors: norm_scope/{weight,bias}; of a sandwich's second norm the same of that name with "_post".
   static absl::StatusOr<Residual> Load(const WeightScope& norm_scope, const ResidualOptions& options);
 
-  // What the sublayer reads: norm(x) with kPre, else x; in the activation type. `inputs`: the numbers that
-  // the block's rows begin with, if it reads those.
+  // What the sublayer reads: norm(x) with kPre and kSandwich, else x; in the activation type. `inputs`: the
+  // numbers that the block's rows begin with, if it reads those.
   Rows Open(RowBlock& block, const Rows& inputs = {}) const;
   void Normalize(Matrix<const float> x, const Rows& y) const;  // the same for any rows
   // f writes the sublayer's result through the epilogue's out and add (a product's last step).
@@ -54,8 +57,12 @@ class Residual {
   Matrix<float> Read(const Matrix<float>& x) const { return x.Cols(options_.read_column, options_.width); }
 
  private:
+  // What the sublayer's result goes through before it is added; null: nothing.
+  const Norm* NormOfResult() const;
+  void AddApart(RowBlock& block, const Matrix<float>& x, absl::FunctionRef<void(const Epilogue&)> f) const;
+
   ResidualOptions options_;
-  Norm norm_;
+  Norm norm_, post_;  // the second is a sandwich's
 };
 
 // Which rows of their sequences a block's are.
@@ -77,7 +84,7 @@ struct SublayerWeights {
 // are of the source, it is cross-attention.
 class AttentionSublayer : public LayerInput {
  public:
-  // Tensors: norm_scope/{weight,bias}; scope/{o, if there is one, and the variant's own}.
+  // Tensors: the residual's; scope/{o, if there is one, and the variant's own}.
   static absl::StatusOr<AttentionSublayer> Load(std::unique_ptr<Attention> attention,
                                                 const WeightScope& scope, const WeightScope& norm_scope,
                                                 const ResidualOptions& residual, Precision precision,
@@ -136,6 +143,7 @@ class AttentionSublayer : public LayerInput {
   // Where the results of products begin that are made beside the others.
   int64_t beside_column() const { return RoundUp(products().out(), 16); }
   void TakeQueries(RowBlock& block, const Rows& input, const Rows& products) const;
+  void FinishProducts(RowBlock& block, const Rows& results, bool of_source) const;
 
   std::unique_ptr<Attention> attention_;
   Residual residual_;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
+#include <span>
 
 #include "engine/base/status.h"
 #include "engine/models/stack_recipe.h"
@@ -15,6 +17,8 @@ constexpr int64_t kMaxLayers = 1024;
 constexpr int64_t kMaxPositions = int64_t{1} << 31;
 constexpr int64_t kMaxLabels = 1 << 20;
 constexpr int64_t kMaxAxes = 8;
+constexpr int64_t kMaxTypes = 1 << 16;
+constexpr int64_t kMaxHeadLayers = 64;
 
 // Written by Hugging Face's tools or repeated from elsewhere; no number depends on them. Whether biases and a
 // head of its own are there, the weights' file says.
@@ -46,14 +50,52 @@ void ReadShape(JsonFields& fields, ModelConfig& config) {
   }
 }
 
+struct NamedPlacement {
+  std::string_view name;
+  NormPlacement placement;
+};
+constexpr NamedPlacement kPlacements[] = {{"pre", NormPlacement::kPre},
+                                          {"post", NormPlacement::kPost},
+                                          {"res_post", NormPlacement::kResPost},
+                                          {"sandwich", NormPlacement::kSandwich},
+                                          {"none", NormPlacement::kNone}};
+
+// One of `allowed`, which begin with the default.
+NormPlacement ReadPlacement(JsonFields& fields, std::string_view key,
+                            std::span<const NamedPlacement> allowed) {
+  std::vector<std::string> names;
+  for (const NamedPlacement& known : allowed) names.emplace_back(known.name);
+  const std::string name = fields.Choice(key, names);
+  return std::ranges::find(allowed, name, &NamedPlacement::name)->placement;
+}
+
 void ReadNorm(JsonFields& fields, ModelConfig& config) {
-  std::string placement = fields.Choice("norm", {"pre", "post", "res_post"});
-  config.norm.placement = placement == "pre"    ? NormPlacement::kPre
-                          : placement == "post" ? NormPlacement::kPost
-                                                : NormPlacement::kResPost;
+  // Without any norm is a layer's affair.
+  config.norm.placement =
+      ReadPlacement(fields, "norm", std::span(kPlacements).first(std::size(kPlacements) - 1));
   config.norm.type =
       fields.Choice("norm_type", {"layer", "rms"}) == "rms" ? NormType::kRms : NormType::kLayer;
   config.norm.eps = static_cast<float>(fields.Number("layer_norm_eps", 1e-5, 0, 1));
+  config.norm.weight = fields.Bool("norm_weight", true);
+  config.norm.bias = fields.Bool("norm_bias", config.norm.weight);
+  config.norm_last = NormsInput(config.norm.placement);
+  config.norm.weight_offset = static_cast<float>(fields.Number("norm_offset", 0, -1e3, 1e3));
+}
+
+void ReadResidual(JsonFields& fields, ModelConfig& config) {
+  config.residual_multiplier = static_cast<float>(fields.Number("residual_multiplier", 1, -1e6, 1e6));
+}
+
+// How a layer stands in the residual stream, where that is not as the model's do.
+void ReadStanding(JsonFields& fields, LayerConfig& layer) {
+  if (fields.Has("norm")) layer.norm = ReadPlacement(fields, "norm", kPlacements);
+  if (fields.Has("attention_norm"))
+    layer.attention_norm = ReadPlacement(fields, "attention_norm", kPlacements);
+  fields.Ignore("norm");
+  fields.Ignore("attention_norm");
+  layer.parallel = fields.Bool("parallel", false);
+  if (layer.parallel && fields.Has("cross_attention"))
+    fields.Fail("parallel: true; of a layer with a cross_attention, which reads what its attention gave");
 }
 
 void ReadEmbedding(JsonFields& fields, ModelConfig& config) {
@@ -67,16 +109,65 @@ void ReadEmbedding(JsonFields& fields, ModelConfig& config) {
   config.max_positions = fields.Int("max_position_embeddings", 0, 0, kMaxPositions);
 }
 
+HeadLayerConfig ReadHeadLayer(const Json& json, const std::string& where, int64_t width, JsonFields& fields) {
+  JsonFields own(json, where);
+  HeadLayerConfig layer;
+  layer.width = own.Int("width", width, 1, kMaxWidth);
+  layer.norm = own.Bool("norm", false);
+  if (own.Has("hidden_act")) {
+    const absl::StatusOr<HiddenAct> act = ParseHiddenAct(own.String("hidden_act", ""));
+    if (!act.ok()) own.Fail(std::string(act.status().message()));
+    if (act.ok() && act->gated)
+      own.Fail(Cat("hidden_act: ", Shown(own.Raw("hidden_act")), " has a gate; a head's layers have none"));
+    if (act.ok()) layer.activation = act->activation;
+  }
+  own.Ignore("hidden_act");
+  fields.Fail(own.Finish());
+  return layer;
+}
+
+void ReadHeadLayers(JsonFields& fields, ModelConfig& config) {
+  const Json& layers = fields.Raw("head_layers");
+  if (layers.is_null()) return;
+  if (!layers.is_array()) return fields.Fail("head_layers is not a list");
+  if (std::ssize(layers) > kMaxHeadLayers) {
+    return fields.Fail(
+        Cat("head_layers: ", layers.size(), " layers; at most ", kMaxHeadLayers, " can be served"));
+  }
+  for (size_t i = 0; i < layers.size(); ++i) {
+    const std::string where = Cat(fields.Name("head_layers"), "[", i, "]");
+    config.head_layers.push_back(ReadHeadLayer(layers[i], where, config.width, fields));
+  }
+}
+
+void ReadLogits(JsonFields& fields, ModelConfig& config) {
+  config.logits_scale = static_cast<float>(fields.Number("logits_scale", 1, -1e6, 1e6));
+  config.logits_soft_cap = static_cast<float>(fields.Number("logits_soft_cap", 0, 1e-3, 1e6));
+}
+
+void ReadPooling(JsonFields& fields, ModelConfig& config) {
+  static const auto& kinds = *new std::map<std::string, Pooling>{{"first", Pooling::kFirst},
+                                                                 {"mean", Pooling::kMean},
+                                                                 {"last", Pooling::kLast},
+                                                                 {"max", Pooling::kMax},
+                                                                 {"mean_sqrt_len", Pooling::kMeanSqrtLen},
+                                                                 {"weighted_mean", Pooling::kWeightedMean},
+                                                                 {"last_token_not", Pooling::kLastTokenNot}};
+  fields.Ignore("pooling");
+  if (!fields.Has("pooling")) return;
+  std::vector<std::string> names;
+  for (const auto& [name, kind] : kinds) names.push_back(name);
+  config.pooling = kinds.at(fields.Choice("pooling", names));
+  if (config.pooling == Pooling::kLastTokenNot)
+    config.pooling_token = static_cast<int32_t>(
+        fields.RequiredInt("pooling_token", 0, std::max<int64_t>(config.vocab_size - 1, 0)));
+}
+
 void ReadHead(JsonFields& fields, ModelConfig& config) {
   std::string head = fields.Has("head") ? "" : config.default_head;
   if (head.empty()) head = fields.Choice("head", {"none", "lm", "classification", "token_classification"});
   fields.Ignore("head");
-  std::string pooling = fields.Has("pooling") ? fields.Choice("pooling", {"first", "mean", "last"}) : "";
-  fields.Ignore("pooling");
-  config.pooling = pooling == "first"  ? Pooling::kFirst
-                   : pooling == "mean" ? Pooling::kMean
-                   : pooling == "last" ? Pooling::kLast
-                                       : Pooling::kNone;
+  ReadPooling(fields, config);
   config.normalize = fields.Bool("normalize", false);
   bool labelled = head == "classification" || head == "token_classification";
   if (labelled) config.num_labels = fields.RequiredInt("num_labels", 1, kMaxLabels);
@@ -134,6 +225,22 @@ void ModelConfig::RequirePositions(JsonFields& fields) const {
     fields.Fail("max_position_embeddings must be at least 1 with learned positions");
 }
 
+void ReadEmbeddingTables(JsonFields& fields, ModelConfig& config) {
+  config.embedding_size = fields.Int("embedding_size", config.width, 1, config.width);
+  const std::string projection = fields.Choice("embedding_projection", {"last", "before_norm", "tokens"});
+  if (fields.Has("embedding_projection") || config.embedding_size != config.width) {
+    config.embedding_projection = projection == "tokens"        ? EmbeddingProjection::kTokens
+                                  : projection == "before_norm" ? EmbeddingProjection::kBeforeNorm
+                                                                : EmbeddingProjection::kLast;
+  }
+  config.embedding_norm = fields.Bool("embedding_norm", false);
+  config.type_vocab_size = fields.Int("type_vocab_size", 0, 0, kMaxTypes);
+}
+
+void ReadLastNorm(JsonFields& fields, ModelConfig& config) {
+  config.norm_last = fields.Bool("norm_last", config.norm_last);
+}
+
 LayerConfig ReadLayer(const Json& json, const std::string& where, bool cross, JsonFields& fields,
                       const std::vector<std::string>& axes) {
   LayerConfig layer;
@@ -151,6 +258,7 @@ LayerConfig ReadLayer(const Json& json, const std::string& where, bool cross, Js
   layer.feed_forward = own.Has("ffn") ? own.Raw("ffn") : Json::object();
   own.Ignore("ffn");
   if (!layer.feed_forward.is_object()) own.Fail("ffn is not an object");
+  ReadStanding(own, layer);
   fields.Fail(own.Finish());
   return layer;
 }
@@ -186,9 +294,12 @@ absl::StatusOr<ModelConfig> ParseModelConfig(const Json& json) {
   else
     fields.Fail(std::string(act.status().message()));
   ReadNorm(fields, config);
+  ReadResidual(fields, config);
   ReadEmbedding(fields, config);
   config.recipe = stack.read(fields, config);
   ReadHead(fields, config);
+  ReadHeadLayers(fields, config);
+  ReadLogits(fields, config);
   ReadTokenIds(fields, config);
   ReadLabels(fields, config);
   config.byte_tokens = fields.Has("tokenizer") && fields.Choice("tokenizer", {"bytes"}) == "bytes";

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,13 +18,29 @@
 
 namespace heed {
 
-enum class Pooling { kNone, kFirst, kMean, kLast };
+// Of all rows one: kMean of them; kMeanSqrtLen, their sum over the root of their number; kWeightedMean, with
+// weights 1, 2, ... n (Muennighoff 2022); kMax, in each column; kLastTokenNot, the last whose token is not
+// the padding's, say, or the last if there is none.
+enum class Pooling { kNone, kFirst, kMean, kLast, kMax, kMeanSqrtLen, kWeightedMean, kLastTokenNot };
 
 struct LayerConfig {
-  Json attention;        // {"type", options}, read by the variant
+  // Where its norms stand, instead of where the model's do: of all its sublayers, of its attention.
+  std::optional<NormPlacement> norm, attention_norm;
+  bool parallel =
+      false;       // the feed-forward reads what the attention reads: both are added to the layer's input
+  Json attention;  // {"type", options}, read by the variant
   Json cross_attention;  // the same; null but in the decoder of an encoder-decoder
   Json feed_forward;     // the same under "ffn", read by the feed-forward; {} where the file has none
   std::string axis;      // along which rows of a table it runs; empty where layers have none
+};
+
+// Of "head_layers": norm(activation(W x + b)), before the head's last product or, if there is none, before
+// the answer; its norm is a layer norm. Tensors: head_layers.I.{weight, bias where present, norm.{weight,
+// bias}}.
+struct HeadLayerConfig {
+  int64_t width = 0;
+  Activation activation = Activation::kNone;
+  bool norm = false;
 };
 
 class StackRecipe;
@@ -38,17 +55,29 @@ struct ModelConfig {
   int64_t intermediate_size = 0;  // 0: not given, as some feed-forwards need none
   HiddenAct act;
   NormOptions norm;
+  float residual_multiplier = 1;    // what a sublayer gives is added times this
   bool reversible = false;          // two streams: attention reads the second and changes the first
   int64_t extra_global_tokens = 0;  // learned rows before those of the input
   float embedding_scale = 1;
   Positions positions = Positions::kNone;
-  int64_t max_positions = 0;                // max_position_embeddings; 0 = no limit
+  int64_t max_positions = 0;          // max_position_embeddings; 0 = no limit
+  int64_t decoder_max_positions = 0;  // the same of an encoder-decoder's decoder
+  // Of the embedding (EmbeddingOptions), where rows are tokens.
+  int64_t embedding_size = 0;  // width of what a projection reads
+  EmbeddingProjection embedding_projection = EmbeddingProjection::kNone;
+  bool embedding_norm = false;
+  int64_t type_vocab_size = 0;
+  bool norm_last = false;                   // a norm stands after the last layer
   std::vector<LayerConfig> layers;          // of the only stack, or of an encoder-decoder's encoder
   std::vector<LayerConfig> decoder_layers;  // of an encoder-decoder's decoder
   Head head = Head::kNone;
   Pooling pooling = Pooling::kNone;
+  int32_t pooling_token = -1;  // of kLastTokenNot
   bool normalize = false;
   int64_t num_labels = 0;
+  std::vector<HeadLayerConfig> head_layers;
+  float logits_scale = 1;     // of the answer
+  float logits_soft_cap = 0;  // c: then c tanh(answer / c); 0: none
   // What only names things.
   std::vector<int32_t> eos_token_ids;
   int32_t bos_token_id = -1, pad_token_id = -1, mask_token_id = -1, decoder_start_token_id = -1;
@@ -69,6 +98,11 @@ std::vector<LayerConfig> ReadLayers(JsonFields& fields, const std::string& key, 
                                     const std::vector<std::string>& axes = {});
 LayerConfig ReadLayer(const Json& json, const std::string& where, bool cross, JsonFields& fields,
                       const std::vector<std::string>& axes = {});
+
+// For recipes that call AddEmbedding: the keys of its tables, its norm and its projection.
+void ReadEmbeddingTables(JsonFields& fields, ModelConfig& config);
+// For recipes that call LoadLastNorm and let the configuration say whether there is one.
+void ReadLastNorm(JsonFields& fields, ModelConfig& config);
 
 // Checks every key: INVALID_ARGUMENT names the key, the value and the limit; an unknown key is an error.
 absl::StatusOr<ModelConfig> ParseModelConfig(const Json& json);

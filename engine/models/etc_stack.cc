@@ -134,7 +134,7 @@ class EtcStack : public StackRecipe {
         AttentionSublayer::Load(std::move(attention), scope / "attention", scope / ("norm1" + stream.suffix),
                                 ResidualOf(plan, /*attention=*/true), plan.precision,
                                 {.output = "o" + stream.suffix, .lender = shared ? before : nullptr}));
-    if (shared || plan.norm.placement != NormPlacement::kPre) return sublayer;
+    if (shared || !NormsInput(plan.norm.placement)) return sublayer;
     ASSIGN_OR_RETURN(Norm norm, Norm::Load(scope / ("norm1" + other.suffix), plan.width, plan.norm));
     sublayer.NormSource(std::move(norm));
     return sublayer;
@@ -163,7 +163,7 @@ class EtcStack : public StackRecipe {
                              Stack& stack) {
     const Stream& answered = streams[config.head == Head::kClassification ? 1 : 0];
     for (const Stream& stream : streams) {
-      if (config.norm.placement != NormPlacement::kPre) break;
+      if (!NormsInput(config.norm.placement)) break;
       ASSIGN_OR_RETURN(Norm norm, Norm::Load(scope / ("norm" + stream.suffix), config.width, config.norm));
       if (config.head == Head::kNone)
         stack.Add(stream.set, std::make_unique<NormStep>(std::move(norm)));
@@ -191,6 +191,9 @@ void CheckLayers(JsonFields& fields, const ModelConfig& config) {
     const Json& attention = config.layers[i].attention;
     if (!attention.is_object() || attention.value("type", Json()) != "etc")
       fields.Fail(Cat("layers[", i, "].attention is not of type \"etc\", as all of an etc-encoder are"));
+    if (config.layers[i].parallel || config.layers[i].norm || config.layers[i].attention_norm)
+      fields.Fail(
+          Cat("layers[", i, "]: parallel, norm and attention_norm are no keys of an etc-encoder's layers"));
   }
 }
 

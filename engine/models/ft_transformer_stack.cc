@@ -46,7 +46,7 @@ class FtTransformerStack : public StackRecipe {
     stack.AddMove(cls, set, std::make_unique<JoinRows>(count));
     ASSIGN_OR_RETURN(Norm norm, Norm::Load(scope / "norm", config.width, config.norm));
     stack.SetNorm(std::move(norm));
-    loaded.head.relu_first = true;
+    loaded.head.reads = Activation::kRelu;
     return loaded;
   }
 

@@ -3,7 +3,7 @@
 // every later block shortens: its residual and its queries are of the pooled rows y, its keys and values of
 // all rows x that the block before has left,
 //   norm "pre"  y + attention(norm1(y), norm1(x));  "post"  norm1(y + attention(y, x));
-//   "res_post"  y + norm1(attention(y, x)).
+//   "res_post"  y + norm1(attention(y, x));  "sandwich"  y + norm1_post(attention(norm1(y), norm1(x))).
 // Pooled are neighbours, to their mean; a last odd row stays as it is.
 //   blocks               [{"layers": [{"attention", "ffn"}, ...]}, ...]; attention "full", "linear",
 //                        "performer", or "softmax" with nothing that compares positions
@@ -131,9 +131,8 @@ class FunnelStack : public StackRecipe {
     LoadedStack loaded;
     LayerPlan plan(config);
     plan.precision = precision;
-    const int tokens = loaded.stack.AddSet({.width = config.width});
-    ASSIGN_OR_RETURN(const Embedding embedding,
-                     AddEmbedding(config, config.width, scope, tokens, loaded.stack));
+    const int tokens = loaded.stack.AddSet({.width = config.width, .typed = config.type_vocab_size > 0});
+    ASSIGN_OR_RETURN(const Embedding embedding, AddEmbedding(config, plan, scope, tokens, loaded.stack));
     loaded.tied = embedding.tokens();
     loaded.embedding_bytes = embedding.bytes();
     int set = tokens;
@@ -203,6 +202,8 @@ std::vector<std::vector<LayerConfig>> ReadBlocks(JsonFields& fields) {
 std::shared_ptr<const StackRecipe> ReadFunnelStack(JsonFields& fields, ModelConfig& config) {
   FunnelStack::Options options;
   config.RequireTokens(fields);
+  ReadEmbeddingTables(fields, config);
+  ReadLastNorm(fields, config);
   options.blocks = ReadBlocks(fields);
   options.decodes = fields.Has("decoder_layers");
   if (const Json& layers = fields.Raw("decoder_layers"); options.decodes && layers != Json::array())

@@ -31,17 +31,21 @@ constexpr double kMargin = 3;
 
 struct Case {
   std::string name;
-  Ids input;               // the input's ids; of an encoder-decoder: the target
-  Output numbers;          // the input's
-  int64_t columns = 0;     // of an image, in patches
-  Ids source;              // of an encoder-decoder, or a global input
-  Ids labels;              // of each row, if there are any
-  Output expected;         // of every row, or the pooled one; empty if the case has greedy tokens only
-  Ids greedy;              // goes on after the input; in an encoder-decoder, after the start token
-  Ids start;               // that token
-  Ids segments;            // lengths of pieces, if the case names any
-  Output expected_steps;   // of every row taken in alone, where that differs from `expected`
-  Output expected_global;  // of the rows of a global input, if they are answered too
+  Ids input;            // the input's ids; of an encoder-decoder: the target
+  Ids types;            // of these, if there are any
+  Output numbers;       // the input's
+  int64_t columns = 0;  // of an image, in patches
+  Ids source;           // of an encoder-decoder, or a global input
+  Ids labels;           // of each row, if there are any
+  Output expected;      // of every row, or the pooled one; empty if the case has greedy tokens only
+  Output expected_start, expected_end;  // of spans: two labels for each row
+  Output expected_sentence;             // where the model pools its rows to that, instead of both
+  Output expected_mean;                 // of all rows, where the case has that too
+  Ids greedy;                         // goes on after the input; in an encoder-decoder, after the start token
+  Ids start;                          // that token
+  Ids segments;                       // lengths of pieces, if the case names any
+  Output expected_steps;              // of every row taken in alone, where that differs from `expected`
+  Output expected_global;             // of the rows of a global input, if they are answered too
   std::map<int64_t, Output> weights;  // of the softmax, by layer, where the case has them
 };
 
@@ -92,6 +96,20 @@ absl::Status TakePixels(const Tensor& pixels, const ImageInput& image, Case* c) 
   return absl::OkStatus();
 }
 
+// That the model takes as many rows as the case has, with what it generates.
+absl::Status CheckLength(const Case& c, const ModelInfo& info) {
+  const auto check = [&](int64_t rows, int64_t most) -> absl::Status {
+    if (most == 0 || rows <= most) return absl::OkStatus();
+    return Invalid("cases.safetensors: ", c.name, " is ", rows, " rows long, and the model takes ", most);
+  };
+  const bool both = info.architecture == Architecture::kEncoderDecoder;
+  const int64_t generated = std::max<int64_t>(std::ssize(c.greedy) - 1, 0),
+                rows = info.input.ids > 0 ? std::ssize(c.input) / info.input.ids
+                                          : std::ssize(c.numbers) / info.input.numbers;
+  RETURN_IF_ERROR(check(std::max(rows, both ? 1 + generated : rows + generated), info.max_tokens));
+  return check(std::ssize(c.source), info.max_source_tokens);
+}
+
 // That the case brings what each row of the input consists of, within its limits.
 absl::Status CheckInput(const Case& c, const ModelInfo& info) {
   const InputRow& row = info.input;
@@ -100,6 +118,10 @@ absl::Status CheckInput(const Case& c, const ModelInfo& info) {
   if (rows == 0 || std::ssize(c.input) != rows * row.ids || std::ssize(c.numbers) != rows * row.numbers) {
     return Invalid("cases.safetensors: ", c.name, " has ", c.input.size(), " ids and ", c.numbers.size(),
                    " numbers; the model reads ", row.ids, " and ", row.numbers, " a row");
+  }
+  if (!c.types.empty() && c.types.size() != c.input.size()) {
+    return Invalid("cases.safetensors: ", c.name, ".token_type_ids is of ", c.types.size(),
+                   " tokens, not of ", c.input.size());
   }
   for (int64_t i = 0; i < std::ssize(c.input) && !info.id_limits.empty(); ++i) {
     const int64_t column = i % row.ids, limit = info.id_limits[column];
@@ -117,8 +139,57 @@ void BeginWithStart(Ids* tokens) {
   tokens->insert(tokens->begin(), 0);
 }
 
+// Which whole numbers of a case a tensor is: by the oracle's own names, and by transformers'. Null: none.
+Ids* IdsOf(const std::string& key, Architecture architecture, Case& c) {
+  const bool both = architecture == Architecture::kEncoderDecoder;
+  if (key == "input_ids") return both ? &c.source : &c.input;
+  if (key == "target_ids" || key == "categorical" || key == "decoder_input_ids") return &c.input;
+  if (key == "source_ids" || key == "global_ids") return &c.source;
+  if (key == "greedy_ids" || key == "greedy") return &c.greedy;
+  if (key == "start_id") return &c.start;
+  if (key == "segments" || key == "segment_lengths") return &c.segments;
+  if (key == "token_type_ids") return &c.types;
+  if (key == "global_attention_mask") return &c.labels;
+  return nullptr;
+}
+
+int64_t LimitOf(const std::string& key, const ModelInfo& info) {
+  if (key == "categorical") return kMostValues;
+  if (key == "segments" || key == "segment_lengths") return kMostTokens;
+  if (key == "token_type_ids") return std::max<int64_t>(info.type_vocab_size, 1);
+  if (key == "global_attention_mask") return 2;
+  return info.vocab_size;
+}
+
+// Which numbers of a case a tensor is; null: none.
+Output* OutputOf(const std::string& key, Case& c) {
+  if (key == "logits" || key == "output" || key == "last_hidden_state") return &c.expected;
+  if (key == "start_logits") return &c.expected_start;
+  if (key == "end_logits") return &c.expected_end;
+  if (key == "mean_embedding") return &c.expected_mean;
+  if (key == "sentence_embedding") return &c.expected_sentence;
+  if (key == "global_output") return &c.expected_global;
+  if (key == "step_logits") return &c.expected_steps;
+  return nullptr;
+}
+
+// What is generation's, or is there to find an error by, or is of a head that a base model's file has beside.
+bool IsOfOthers(const std::string& key) {
+  return key == "eos_id" || key.starts_with("beam_") || key.find("hidden_state") != std::string::npos ||
+         key == "pooler_output" || key == "last_embedding" || key == "block_sparse";
+}
+
+// What a case has under names of its own, as the model's answer. Of spans: two labels for each token.
+void TakeExpected(Case& c) {
+  if (!c.expected_sentence.empty()) {
+    c.expected = std::move(c.expected_sentence);
+    c.expected_mean.clear();
+  }
+  for (size_t i = 0; i < std::min(c.expected_start.size(), c.expected_end.size()); ++i)
+    c.expected.insert(c.expected.end(), {c.expected_start[i], c.expected_end[i]});
+}
+
 absl::StatusOr<std::vector<Case>> ReadCases(const Weights& file, const ModelInfo& info) {
-  const int64_t vocab_size = info.vocab_size;
   const Architecture architecture = info.architecture;
   std::map<std::string, Case> cases;
   for (const auto& [name, form] : file.tensors()) {
@@ -127,36 +198,29 @@ absl::StatusOr<std::vector<Case>> ReadCases(const Weights& file, const ModelInfo
     std::string key = dot == std::string::npos ? "" : name.substr(dot + 1);
     Case& c = cases[name.substr(0, dot)];
     c.name = name.substr(0, dot);
-    Ids* ids = key == "input_ids" || key == "target_ids" || key == "categorical" ? &c.input
-               : key == "source_ids" || key == "global_ids"                      ? &c.source
-               : key == "greedy_ids"                                             ? &c.greedy
-               : key == "start_id"                                               ? &c.start
-                                                                                 : nullptr;
-    if (ids) {
-      ASSIGN_OR_RETURN(*ids, ReadIds(tensor, key == "categorical" ? kMostValues : vocab_size));
+    if (Ids* ids = IdsOf(key, architecture, c); ids != nullptr) {
+      ASSIGN_OR_RETURN(*ids, ReadIds(tensor, LimitOf(key, info)));
     } else if (key == "inputs" || key == "numerical") {
       c.numbers = ToFloats(tensor);
     } else if (key == "pixel_values") {
       RETURN_IF_ERROR(TakePixels(tensor, info.image, &c));
     } else if (key == "membership") {
       ASSIGN_OR_RETURN(c.labels, ReadMembership(tensor));
-    } else if (key == "logits" || key == "output") {
-      c.expected = ToFloats(tensor);
-    } else if (key == "global_output") {
-      c.expected_global = ToFloats(tensor);
-    } else if (key == "segments") {
-      ASSIGN_OR_RETURN(c.segments, ReadIds(tensor, kMostTokens));
-    } else if (key == "step_logits") {
-      c.expected_steps = ToFloats(tensor);
+    } else if (Output* output = OutputOf(key, c); output != nullptr) {
+      *output = ToFloats(tensor);
     } else if (key.starts_with("weights.")) {
       c.weights[std::atoll(key.c_str() + std::size("weights.") - 1)] = ToFloats(tensor);
-    } else if (key != "eos_id" && !key.starts_with("beam_")) {  // those are generation's
+    } else if (!IsOfOthers(key)) {
       return absl::UnimplementedError(Cat("cases.safetensors: '", name, "' is of a kind that is not served"));
     }
   }
   std::vector<Case> list;
   for (auto& [name, c] : cases) {
     RETURN_IF_ERROR(CheckInput(c, info));
+    RETURN_IF_ERROR(CheckLength(c, info));
+    TakeExpected(c);
+    if (!c.source.empty() && c.start.empty() && info.decoder_start_token_id >= 0)
+      c.start = {info.decoder_start_token_id};
     if (info.global_input.read) {
       RETURN_IF_ERROR(CompleteGlobalInput(info.global_input, c));
       c.expected.insert(c.expected.end(), c.expected_global.begin(), c.expected_global.end());
@@ -200,6 +264,7 @@ Work Reading(const ModelInfo& info, Sequence* sequence, std::span<const int32_t>
 Work ReadingWhole(const Model& model, const Case& c, Sequence* sequence, Output* out) {
   Work work = Reading(model.info(), sequence, {}, false, out);
   work.tokens = c.input;
+  work.types = c.types;
   work.source = c.source;
   work.labels = c.labels;
   work.numbers = c.numbers;
@@ -246,6 +311,14 @@ Output Whole(const Model& model, const Case& c, Threads& threads) {
   std::vector<Work> batch{ReadingWhole(model, c, sequence.get(), &out)};
   Run(model, batch, threads);
   return out;
+}
+
+// Of rows of such a width.
+Output MeanOf(const Output& rows, size_t width) {
+  Output mean(width);
+  for (size_t i = 0; i < rows.size(); ++i)
+    mean[i % width] += rows[i] * static_cast<float>(width) / rows.size();
+  return mean;
 }
 
 std::map<std::string, Output> Together(const Model& model, const std::vector<Case>& cases, Threads& threads) {
@@ -433,6 +506,8 @@ absl::StatusOr<std::vector<GoldenResult>> CheckModelCases(const std::string& fol
     if (!c.expected.empty()) {
       Output whole = Whole(*model, c, threads);
       comparison.Add("whole", c.expected, whole);
+      if (!c.expected_mean.empty())
+        comparison.Add("their mean", c.expected_mean, MeanOf(whole, c.expected_mean.size()));
       comparison.Same("in a batch with all cases", whole, together[c.name]);
       bool pooled =
           c.expected.size() == static_cast<size_t>(model->info().output_width) && c.input.size() > 1;

@@ -13,6 +13,7 @@ LayerPlan::LayerPlan(const ModelConfig& config)
       intermediate_size(config.intermediate_size),
       act(config.act),
       norm(config.norm),
+      residual_multiplier(config.residual_multiplier),
       grid(config.grid),
       reversible(config.reversible) {}
 
@@ -23,7 +24,8 @@ ResidualOptions ResidualOf(const LayerPlan& plan, bool attention) {
   return {.width = plan.width,
           .norm = plan.norm,
           .read_column = attention ? second : 0,
-          .write_column = attention ? 0 : second};
+          .write_column = attention ? 0 : second,
+          .multiplier = plan.residual_multiplier};
 }
 
 absl::StatusOr<AttentionSublayer> LoadAttention(const LayerPlan& plan, const Json& options, bool cross,
@@ -37,7 +39,9 @@ absl::StatusOr<AttentionSublayer> LoadAttention(const LayerPlan& plan, const Jso
                            .grid = plan.grid,
                            .source_width = cross ? plan.source_width : 0,
                            .image = cross ? std::nullopt : plan.image,
-                           .front = cross ? 0 : plan.front};
+                           .front = cross ? 0 : plan.front,
+                           .norm_eps = plan.norm.eps,
+                           .norm_offset = plan.norm.weight_offset};
   JsonFields fields(options, setting.where);
   setting.num_heads = static_cast<int>(fields.Int("num_heads", plan.num_heads, 1, plan.width));
   ASSIGN_OR_RETURN(std::unique_ptr<Attention> attention, NewAttention(setting, fields, scope));
@@ -75,31 +79,70 @@ absl::Status AddFeedForward(const LayerPlan& plan, std::string where, const Json
   return absl::OkStatus();
 }
 
-absl::Status AddLayer(const LayerPlan& plan, const LayerConfig& layer, int i, int number,
+namespace {
+
+// The model's plan with the layer's own norms.
+absl::StatusOr<LayerPlan> PlanOf(const LayerPlan& model, const LayerConfig& layer, const std::string& where) {
+  LayerPlan plan = model;
+  plan.norm.placement = layer.norm.value_or(model.norm.placement);
+  const NormPlacement attention = layer.attention_norm.value_or(plan.norm.placement);
+  const bool pre = plan.norm.placement == NormPlacement::kPre && attention == NormPlacement::kPre;
+  if (model.reversible && !pre)
+    return Invalid(where, "norm: two streams (reversible) are served with \"pre\"");
+  if (layer.parallel && (model.reversible || !pre))
+    return Invalid(where,
+                   "parallel: true; it is served with norm \"pre\", and not of two streams (reversible)");
+  return plan;
+}
+
+// The feed-forward that reads what the attention reads, if the layer is parallel; else null.
+absl::StatusOr<std::unique_ptr<RowStep>> LoadBeside(const LayerPlan& plan, const LayerConfig& layer,
+                                                    const std::string& where, const WeightScope& scope,
+                                                    const Attention& attention) {
+  if (!layer.parallel) return nullptr;
+  if (attention.reads_input())
+    return Invalid(where, "parallel: true; the attention \"", layer.attention.value("type", ""),
+                   "\" reads the layer's input after its ffn has been added to it");
+  ASSIGN_OR_RETURN(std::unique_ptr<RowStep> step,
+                   LoadFeedForward(plan, where + "ffn", layer.feed_forward, scope / "ffn", scope / "norm2"));
+  if (!step) return Invalid(where, "parallel: true; there is no ffn to stand beside the attention");
+  return step;
+}
+
+}  // namespace
+
+absl::Status AddLayer(const LayerPlan& model, const LayerConfig& layer, int i, int number,
                       const WeightScope& scope, int set, Stack& stack, bool shortens) {
-  const std::string where = Cat("config.json: ", plan.key, "[", i, "].");
+  const std::string where = Cat("config.json: ", model.key, "[", i, "].");
+  ASSIGN_OR_RETURN(const LayerPlan plan, PlanOf(model, layer, where));
   const auto add = [&](const std::string& name, const std::string& norm, const Json& options,
                        bool cross) -> absl::Status {
+    const bool first = name == "attention";
     LayerPlan own = plan;
-    if (plan.first_unnormed && i == 0 && name == "attention") own.norm.placement = NormPlacement::kNone;
+    if (first) own.norm.placement = layer.attention_norm.value_or(plan.norm.placement);
+    if (first && plan.first_unnormed && i == 0) own.norm.placement = NormPlacement::kNone;
     ASSIGN_OR_RETURN(AttentionSublayer sublayer,
                      LoadAttention(own, options, cross, where + name, scope / name, scope / norm));
-    if (shortens && plan.norm.placement == NormPlacement::kPre) {
+    if (shortens && NormsInput(own.norm.placement)) {
       ASSIGN_OR_RETURN(Norm norm_source, Norm::Load(scope / norm, plan.width, plan.norm));
       sublayer.NormSource(std::move(norm_source));
     }
+    ASSIGN_OR_RETURN(std::unique_ptr<RowStep> beside,
+                     LoadBeside(plan, layer, where, scope, sublayer.attention()));
     stack.AddAttention({.set = set,
                         .source = cross ? plan.source : Stack::kItself,
                         .layer = number,
                         .type = options.value("type", ""),
                         .group = plan.group,
-                        .sublayer = std::make_unique<AttentionSublayer>(std::move(sublayer))});
+                        .sublayer = std::make_unique<AttentionSublayer>(std::move(sublayer)),
+                        .beside = std::move(beside)});
     return absl::OkStatus();
   };
   RETURN_IF_ERROR(add("attention", "norm1", layer.attention, shortens));
   if (!layer.cross_attention.is_null()) {
     RETURN_IF_ERROR(add("cross_attention", "norm_cross", layer.cross_attention, /*cross=*/true));
   }
+  if (layer.parallel) return absl::OkStatus();
   return AddFeedForward(plan, where + "ffn", layer.feed_forward, scope / "ffn", scope / "norm2", set, stack);
 }
 
@@ -119,16 +162,24 @@ absl::StatusOr<PackedWeights> LoadWeights(const WeightScope& scope, const std::s
 
 absl::StatusOr<std::optional<Norm>> LoadLastNorm(const ModelConfig& config, int64_t width,
                                                  const WeightScope& scope) {
-  if (config.norm.placement != NormPlacement::kPre) return std::nullopt;
+  if (!config.norm_last) return std::nullopt;
   ASSIGN_OR_RETURN(Norm norm, Norm::Load(scope / "norm", width, config.norm));
   return norm;
 }
 
-absl::StatusOr<Embedding> AddEmbedding(const ModelConfig& config, int64_t width, const WeightScope& scope,
-                                       int set, Stack& stack) {
-  ASSIGN_OR_RETURN(Embedding embedding,
-                   Embedding::Load(scope, {config.vocab_size, width, config.embedding_scale, config.positions,
-                                           config.max_positions}));
+absl::StatusOr<Embedding> AddEmbedding(const ModelConfig& config, const LayerPlan& plan,
+                                       const WeightScope& scope, int set, Stack& stack) {
+  EmbeddingOptions options{.vocab_size = config.vocab_size,
+                           .width = plan.width,
+                           .scale = config.embedding_scale,
+                           .positions = config.positions,
+                           .max_positions = config.max_positions,
+                           .types = config.type_vocab_size,
+                           .projection = config.embedding_projection,
+                           .table_width = config.embedding_size,
+                           .precision = plan.precision};
+  if (config.embedding_norm) options.norm = config.norm;
+  ASSIGN_OR_RETURN(Embedding embedding, Embedding::Load(scope, options));
   stack.Add(set, std::make_unique<EmbedStep>(embedding, stack.sets()[set].front));
   return embedding;
 }

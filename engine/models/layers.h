@@ -23,6 +23,7 @@ struct LayerPlan {
   int64_t intermediate_size = 0;
   HiddenAct act;
   NormOptions norm;
+  float residual_multiplier = 1;
   std::vector<int64_t> grid;
   std::optional<ImageRows> image;  // if the rows are an image's
   bool reversible = false;
@@ -55,7 +56,8 @@ absl::Status AddFeedForward(const LayerPlan& plan, std::string where, const Json
 
 // Appends the i-th of the plan's layers, which is number `number` of the model's: its attention, which reads
 // the source where `shortens` says so, its cross-attention if it has one, its feed-forward. Tensors:
-// scope/{norm1, attention, norm_cross, cross_attention, norm2, ffn}.
+// scope/{norm1, attention, norm_cross, cross_attention, norm2, ffn}, and of a sandwich of norms
+// {norm1, norm_cross, norm2}_post.
 absl::Status AddLayer(const LayerPlan& plan, const LayerConfig& layer, int i, int number,
                       const WeightScope& scope, int set, Stack& stack, bool shortens = false);
 // All of them; scope/layers.I. `number`: of the first, and what comes after the last.
@@ -66,13 +68,14 @@ absl::Status AddLayers(const LayerPlan& plan, const std::vector<LayerConfig>& la
 absl::StatusOr<PackedWeights> LoadWeights(const WeightScope& scope, const std::string& name, int64_t out,
                                           int64_t in, Precision precision);
 
-// scope/norm, where the configuration's norms come first and one is due at the end; else none.
+// scope/norm, where the configuration has a norm after the last layer; else none.
 absl::StatusOr<std::optional<Norm>> LoadLastNorm(const ModelConfig& config, int64_t width,
                                                  const WeightScope& scope);
 
-// Appends the embedding of tokens, behind the set's rows in front. The tables are the stack's.
-absl::StatusOr<Embedding> AddEmbedding(const ModelConfig& config, int64_t width, const WeightScope& scope,
-                                       int set, Stack& stack);
+// Appends the embedding of tokens in the plan's width, behind the set's rows in front. The tables are the
+// stack's.
+absl::StatusOr<Embedding> AddEmbedding(const ModelConfig& config, const LayerPlan& plan,
+                                       const WeightScope& scope, int set, Stack& stack);
 
 }  // namespace heed
 

@@ -4,6 +4,9 @@
 #include "engine/base/json.h"
 #include "engine/base/large_blocks.h"
 #include "engine/base/status.h"
+#include "engine/families/generation_config.h"
+#include "engine/families/mask_token.h"
+#include "engine/families/sentence_modules.h"
 #include "engine/models/model.h"
 #include "engine/models/native.h"
 #include "engine/weights/weights.h"
@@ -19,16 +22,23 @@ absl::StatusOr<Json> ReadModelConfig(const std::string& folder) {
   return config;
 }
 
+absl::StatusOr<LoadedCheckpoint> LoadCheckpoint(const std::string& folder) {
+  LoadedCheckpoint loaded;
+  ASSIGN_OR_RETURN(const Json config, ReadModelConfig(folder));
+  ASSIGN_OR_RETURN(const SentenceModules modules, ReadSentenceModules(folder));
+  ASSIGN_OR_RETURN(loaded.weights, Weights::Load(folder, modules.folders()));
+  ASSIGN_OR_RETURN(loaded.model, ReadCheckpoint(config, *loaded.weights));
+  RETURN_IF_ERROR(modules.Apply(loaded.model));
+  RETURN_IF_ERROR(TakeGenerationConfig(folder, loaded.model));
+  RETURN_IF_ERROR(TakeMaskToken(folder, loaded.model));
+  return loaded;
+}
+
 absl::StatusOr<std::unique_ptr<const Model>> LoadModel(const std::string& folder,
                                                        const LoadOptions& options) {
-  ASSIGN_OR_RETURN(const Json config, ReadModelConfig(folder));
-  auto type = config.find("model_type");
-  if (type == config.end() || !type->is_string()) return Invalid("config.json: model_type is missing");
-  if (*type != "heed")
-    return Invalid("config.json: model_type '", type->get<std::string>(), "' is not served; \"heed\" is");
-  ASSIGN_OR_RETURN(std::unique_ptr<Weights> weights, Weights::Load(folder));
-  auto model = NewNativeModel(config, *weights, options);
-  weights.reset();
+  ASSIGN_OR_RETURN(LoadedCheckpoint loaded, LoadCheckpoint(folder));
+  auto model = NewNativeModel(loaded.model.config, *loaded.weights, options, loaded.view());
+  loaded.weights.reset();
   LargeBlocks::Clear();  // tensors as they were stored do not come again
   return model;
 }

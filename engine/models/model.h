@@ -81,6 +81,8 @@ struct Work {
   Sequence* sequence = nullptr;  // no other Work of the batch names it
   // Its next rows, at least 1: ModelInfo::input.ids of each, row after row. Ids are within their limits.
   std::vector<int32_t> tokens;
+  // Of each of these its type, below ModelInfo::type_vocab_size, which is above 0 then. Empty: all are 0.
+  std::vector<int32_t> types;
   std::vector<float> numbers;  // their ModelInfo::input.numbers, row after row
   int64_t columns = 0;         // images: how many rows (patches) lie beside each other
   // Encoder-decoders: all of it with the first tokens, and empty ever after. With a global input
@@ -146,6 +148,7 @@ struct ModelInfo {
   int64_t width = 0;
   int layers = 0;  // of encoder and decoder together
   int64_t vocab_size = 0;
+  int64_t type_vocab_size = 0;    // types that a token of the input may have (segments of BERT); 0: none
   int64_t output_width = 0;       // floats in an answer: vocab_size, num_labels or width
   bool pooled = false;            // one answer for a whole input
   bool answers_tokens = true;     // else one for each token; false: for each of other rows, Model::Answers()

@@ -8,34 +8,77 @@
 #include "engine/base/digest.h"
 #include "engine/base/status.h"
 #include "engine/models/config.h"
+#include "engine/models/layers.h"
 #include "engine/models/stack_recipe.h"
 #include "engine/models/transformer.h"
 
 namespace heed {
 namespace {
 
-// What the configuration's head says, beside what the architecture has of it.
-absl::StatusOr<OutputHead> LoadHead(const ModelConfig& config, const WeightScope& scope, LoadedStack& loaded,
-                                    Precision precision) {
-  const int64_t width = loaded.stack.width();
-  OutputHead head = std::move(loaded.head);
-  head.kind = config.head;
-  head.pooling = config.pooling;
-  if (!head.layers.empty()) return head;
+// The layers before the last product; gives the width of what that reads.
+absl::StatusOr<int64_t> AddHeadLayers(const ModelConfig& config, int64_t width, const WeightScope& scope,
+                                      Precision precision, OutputHead& head) {
+  // Layer norms, whatever the model's are.
+  const NormOptions norm{.eps = config.norm.eps, .weight = config.norm.weight, .bias = config.norm.bias};
+  for (size_t i = 0; i < config.head_layers.size(); ++i) {
+    const HeadLayerConfig& of = config.head_layers[i];
+    const std::string name = Cat("head_layers.", i);
+    HeadLayer layer{.activation = of.activation};
+    ASSIGN_OR_RETURN(layer.weights, LoadWeights(scope, name, of.width, width, precision));
+    if (of.norm) {
+      ASSIGN_OR_RETURN(layer.norm, Norm::Load(scope / name / "norm", of.width, norm));
+    }
+    head.layers.push_back(std::move(layer));
+    width = of.width;
+  }
+  return width;
+}
+
+// The last product, of rows of such a width; without numbers if there is none.
+absl::StatusOr<PackedWeights::Part> LastProduct(const ModelConfig& config, const Tensor& tied, int64_t width,
+                                                const WeightScope& scope) {
   PackedWeights::Part part;
   if (config.head == Head::kLanguageModel) {
     ASSIGN_OR_RETURN(part.weight, (scope / "lm_head").Optional("weight", {config.vocab_size, width}));
     ASSIGN_OR_RETURN(part.bias, (scope / "lm_head").Optional("bias", {config.vocab_size}));
-    if (part.weight.data == nullptr) part.weight = loaded.tied;
+    if (part.weight.data == nullptr) part.weight = tied;
     if (part.weight.data == nullptr)
       return Invalid("lm_head.weight: missing, and it cannot be the embedding's, whose rows are narrower");
+    if (part.weight.dim(1) != width) {
+      return Invalid("lm_head.weight: missing, and it cannot be the embedding's, whose rows have ",
+                     part.weight.dim(1), " numbers, where the head reads ", width);
+    }
   } else if (config.head == Head::kClassification || config.head == Head::kTokenClassification) {
     ASSIGN_OR_RETURN(part.weight, (scope / "classifier").Get("weight", {config.num_labels, width}));
     ASSIGN_OR_RETURN(part.bias, (scope / "classifier").Get("bias", {config.num_labels}));
   }
+  return part;
+}
+
+// What the configuration's head says, beside what the architecture has of it.
+absl::StatusOr<OutputHead> LoadHead(const ModelConfig& config, const WeightScope& scope, LoadedStack& loaded,
+                                    Precision precision) {
+  OutputHead head = std::move(loaded.head);
+  head.kind = config.head;
+  head.pooling = config.pooling;
+  head.pooling_token = config.pooling_token;
+  if (config.pooling == Pooling::kLastTokenNot &&
+      loaded.stack.sets()[loaded.stack.answered()].input != WorkInput::kTokens) {
+    return Invalid("config.json: pooling: \"last_token_not\" is of rows that are the input's tokens");
+  }
+  head.scale = config.logits_scale;
+  head.soft_cap = config.logits_soft_cap;
+  if (!head.layers.empty()) {
+    if (config.head_layers.empty()) return head;
+    return Invalid("config.json: head_layers: ", config.head_layers.size(),
+                   " layers, where the architecture has its own before the answer");
+  }
   // A few labels cost nothing in f32, and their scores keep the digits that reduced precision has left.
-  if (config.head != Head::kLanguageModel) precision = Precision::kF32;
-  if (part.weight.data != nullptr) head.layers.push_back(PackedWeights::Pack({part}, precision));
+  const bool labels = config.head == Head::kClassification || config.head == Head::kTokenClassification;
+  if (labels) precision = Precision::kF32;
+  ASSIGN_OR_RETURN(const int64_t width, AddHeadLayers(config, loaded.stack.width(), scope, precision, head));
+  ASSIGN_OR_RETURN(const PackedWeights::Part part, LastProduct(config, loaded.tied, width, scope));
+  if (part.weight.data != nullptr) head.layers.push_back({.weights = PackedWeights::Pack({part}, precision)});
   return head;
 }
 
@@ -169,13 +212,16 @@ absl::StatusOr<ModelInfo> Describe(const ModelConfig& config, const LoadedStack&
   info.width = config.width;
   info.layers = loaded.layers;
   info.vocab_size = config.vocab_size;
-  info.output_width = head.layers.empty() ? stack.width() : head.layers.back().out();
+  if (std::ranges::any_of(stack.sets(), &RowSet::typed)) info.type_vocab_size = config.type_vocab_size;
+  info.output_width = head.layers.empty() ? stack.width() : head.layers.back().weights.out();
   info.pooled = head.pooling != Pooling::kNone || stack.sets()[stack.answered()].count.always == 1;
   info.answers_tokens = stack.sets()[stack.answered()].input == WorkInput::kTokens;
   info.drawn = DrawnBy(config, loaded);
   info.start_row = loaded.start_row;
-  ASSIGN_OR_RETURN(info.max_tokens,
-                   Longest(stack, /*source=*/false, Shorter(loaded.max_tokens, config.max_positions)));
+  const int64_t positions = config.architecture == Architecture::kEncoderDecoder
+                                ? config.decoder_max_positions
+                                : config.max_positions;
+  ASSIGN_OR_RETURN(info.max_tokens, Longest(stack, /*source=*/false, Shorter(loaded.max_tokens, positions)));
   RETURN_IF_ERROR(CheckImage(info));
   if (config.architecture == Architecture::kEncoderDecoder || loaded.global_input.read) {
     ASSIGN_OR_RETURN(info.max_source_tokens, Longest(stack, /*source=*/true, config.max_positions));
@@ -216,14 +262,15 @@ std::string StatePrecision(Precision precision) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<const Model>> NewNativeModel(const Json& json, const Weights& weights,
-                                                            const LoadOptions& options) {
+                                                            const LoadOptions& options,
+                                                            const TensorView* view) {
   ASSIGN_OR_RETURN(ModelConfig config, ParseModelConfig(json));
   if (config.byte_tokens && config.vocab_size < 256) {
     return Invalid("config.json: vocab_size ", config.vocab_size,
                    " is below 256, which tokenizer \"bytes\" needs");
   }
   Precision precision = Supported(options.precision);
-  WeightScope scope(weights);
+  const WeightScope scope(weights, view);
   ASSIGN_OR_RETURN(LoadedStack loaded, config.recipe->Load(config, scope, precision));
   loaded.stack.LeaveOutUnread();
   ASSIGN_OR_RETURN(OutputHead head, LoadHead(config, scope, loaded, precision));

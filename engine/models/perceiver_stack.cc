@@ -63,8 +63,9 @@ class PerceiverStack : public StackRecipe {
     const int set = loaded.stack.AddSet(
         {.input = options_.tokens ? WorkInput::kTokens : WorkInput::kNone, .width = options_.input_size});
     if (options_.tokens) {
-      ASSIGN_OR_RETURN(const Embedding embedding,
-                       AddEmbedding(config, options_.input_size, scope, set, loaded.stack));
+      LayerPlan plan(config);
+      plan.width = options_.input_size;
+      ASSIGN_OR_RETURN(const Embedding embedding, AddEmbedding(config, plan, scope, set, loaded.stack));
       loaded.embedding_bytes = embedding.bytes();
       return set;
     }

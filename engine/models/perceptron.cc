@@ -28,13 +28,14 @@ Perceptron ReadPerceptron(JsonFields& fields) {
 absl::StatusOr<OutputHead> LoadPerceptron(const Perceptron& perceptron, int64_t in, int64_t out,
                                           const WeightScope& scope, Precision precision) {
   OutputHead head;
-  head.between = perceptron.act;
   std::vector<int64_t> sizes = perceptron.sizes;
   sizes.push_back(out);
   for (size_t i = 0; i < sizes.size(); ++i) {
-    const Precision of_layer = i + 1 == sizes.size() ? Precision::kF32 : precision;
-    ASSIGN_OR_RETURN(PackedWeights layer, LoadWeights(scope, Cat("mlp.", i), sizes[i], in, of_layer));
-    head.layers.push_back(std::move(layer));
+    const bool last = i + 1 == sizes.size();
+    ASSIGN_OR_RETURN(PackedWeights weights,
+                     LoadWeights(scope, Cat("mlp.", i), sizes[i], in, last ? Precision::kF32 : precision));
+    head.layers.push_back(
+        {.weights = std::move(weights), .activation = last ? Activation::kNone : perceptron.act});
     in = sizes[i];
   }
   return head;

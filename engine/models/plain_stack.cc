@@ -1,6 +1,11 @@
 // "encoder", "decoder" and "encoder-decoder" (Vaswani et al. 2017): layers one after another over the rows of
 // the input.
-//   layers, decoder_layers  [{"attention", "cross_attention", "ffn"}, ...]
+//   layers, decoder_layers  [{"attention", "cross_attention", "ffn"}, ...]. As of any architecture a layer
+//   may say
+//                           "norm", where its norms stand instead of where the model's do, "attention_norm",
+//                           the same of its attention alone, and "parallel" (false): x + attention(norm1(x))
+//                           + ffn(norm2(x))
+//   decoder_max_position_embeddings (max_position_embeddings) of an encoder-decoder
 //   reversible (false)      two streams (Gomez et al. 2017), with norm "pre": they begin alike, and the head
 //                           reads both side by side
 //   extra_global_tokens (0) of an encoder: so many learned rows, without positions, stand before the tokens'
@@ -19,6 +24,7 @@ namespace heed {
 namespace {
 
 constexpr int64_t kMostGlobalTokens = 1 << 20;  // of the model's own
+constexpr int64_t kMostPositions = int64_t{1} << 31;
 
 class PlainStack : public StackRecipe {
  public:
@@ -41,7 +47,9 @@ class PlainStack : public StackRecipe {
     plan.key = "decoder_layers";
     plan.causal = true;
     plan.source = 0;
-    ASSIGN_OR_RETURN(std::optional<Norm> norm, AddRows(config, plan, config.decoder_layers,
+    ModelConfig decoder = config;
+    decoder.max_positions = config.decoder_max_positions;
+    ASSIGN_OR_RETURN(std::optional<Norm> norm, AddRows(decoder, plan, config.decoder_layers,
                                                        WorkInput::kTokens, scope / "decoder", loaded));
     if (norm) loaded.stack.SetNorm(*std::move(norm));
     return loaded;
@@ -58,8 +66,9 @@ class PlainStack : public StackRecipe {
          .input = input,
          .width = width,
          .remembered = plan.causal,
+         .typed = config.type_vocab_size > 0 && config.architecture != Architecture::kEncoderDecoder,
          .front = plan.front});
-    ASSIGN_OR_RETURN(const Embedding embedding, AddEmbedding(config, config.width, scope, set, loaded.stack));
+    ASSIGN_OR_RETURN(const Embedding embedding, AddEmbedding(config, plan, scope, set, loaded.stack));
     loaded.tied = config.reversible ? Tensor() : embedding.tokens();
     loaded.embedding_bytes += embedding.bytes();
     if (plan.front > 0) {
@@ -93,9 +102,14 @@ void CheckGlobalTokens(JsonFields& fields, const ModelConfig& config) {
 
 std::shared_ptr<const StackRecipe> ReadPlainStack(JsonFields& fields, ModelConfig& config) {
   config.RequireTokens(fields);
+  ReadEmbeddingTables(fields, config);
+  ReadLastNorm(fields, config);
   config.layers = ReadLayers(fields, "layers", /*cross=*/false);
-  if (config.architecture == Architecture::kEncoderDecoder)
+  if (config.architecture == Architecture::kEncoderDecoder) {
     config.decoder_layers = ReadLayers(fields, "decoder_layers", /*cross=*/true);
+    config.decoder_max_positions =
+        fields.Int("decoder_max_position_embeddings", config.max_positions, 1, kMostPositions);
+  }
   config.reversible = fields.Bool("reversible", false);
   if (config.reversible && (config.norm.placement != NormPlacement::kPre ||
                             config.architecture == Architecture::kEncoderDecoder)) {

@@ -5,6 +5,7 @@
 #include <map>
 #include <random>
 #include <span>
+#include <utility>
 
 #include "engine/base/json.h"
 #include "engine/base/status.h"
@@ -36,20 +37,36 @@ Tensor WithNoise(const Tensor& tensor, bool int8, std::mt19937& random) {
   return {DType::kF32, tensor.shape, numbers, memory};
 }
 
+// All that a model may ask for, by its own names.
+absl::StatusOr<std::map<std::string, Tensor>> NativeTensors(const Weights& weights, const TensorView* view) {
+  std::map<std::string, Tensor> tensors;
+  if (view == nullptr) {
+    for (const auto& [name, form] : weights.tensors()) {
+      ASSIGN_OR_RETURN(tensors[name], weights.Read(name));
+    }
+    return tensors;
+  }
+  for (const auto& [name, viewed] : view->tensors()) {
+    if (!std::ranges::all_of(viewed.names(), [&](const std::string& of) { return weights.Has(of); }))
+      continue;
+    ASSIGN_OR_RETURN(tensors[name], viewed.Make(weights));
+  }
+  return tensors;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<const Model>> LoadWithNoise(const std::string& folder, Precision precision,
                                                            int seed) {
-  ASSIGN_OR_RETURN(const Json config, ReadModelConfig(folder));
-  ASSIGN_OR_RETURN(const std::unique_ptr<Weights> weights, Weights::Load(folder));
+  ASSIGN_OR_RETURN(const LoadedCheckpoint loaded, LoadCheckpoint(folder));
+  ASSIGN_OR_RETURN(auto tensors, NativeTensors(*loaded.weights, loaded.view()));
   std::mt19937 random(seed);
-  std::map<std::string, Tensor> tensors;
-  for (const auto& [name, form] : weights->tensors()) {
-    ASSIGN_OR_RETURN(tensors[name], weights->Read(name));
+  for (auto& [name, tensor] : tensors) {
     const bool int8 = precision == Precision::kInt8 && !name.starts_with("embed.");
-    if (form.rank() > 1 && form.dtype != DType::kI64) tensors[name] = WithNoise(tensors[name], int8, random);
+    if (tensor.rank() > 1 && tensor.dtype != DType::kI64) tensor = WithNoise(tensor, int8, random);
   }
-  return NewNativeModel(config, *Weights::Of(std::move(tensors)), {.precision = Precision::kF32});
+  return NewNativeModel(loaded.model.config, *Weights::Of(std::move(tensors)),
+                        {.precision = Precision::kF32});
 }
 
 }  // namespace heed

@@ -6,23 +6,19 @@ namespace heed {
 
 void EmbedStep::Run(RowBlock& block, const RowsBeside& beside) const {
   const int64_t width = embedding_.width();
+  embedding_.Run(block, {beside.ids, beside.types, beside.places.positions, front_});
+  if (block.x.cols == width) return;
   ForRows(block, [&](int64_t first, int64_t count) {
-    const Matrix<float> x = block.x.Rows(first, count);
-    Embed(beside, first, x.Cols(0, width));
-    for (int64_t column = width; column < x.cols; column += width) {
-      for (int64_t r = 0; r < count; ++r) std::copy_n(x.row(r), width, x.row(r) + column);
+    for (int64_t r = first; r < first + count; ++r) {
+      float* const x = block.x.row(r);
+      for (int64_t column = width; column < block.x.cols; column += width) std::copy_n(x, width, x + column);
     }
   });
 }
 
-void EmbedStep::Embed(const RowsBeside& beside, int64_t first, Matrix<float> x) const {
-  const std::span<const int64_t> positions = beside.places.positions.subspan(first, x.rows);
-  const std::span<const int32_t> ids = beside.ids.subspan(first, x.rows);
-  if (front_ == 0) return embedding_.Apply(ids, positions, x);
-  for (int64_t r = 0; r < x.rows; ++r) {
-    const int64_t position = positions[r] - front_;
-    if (position >= 0) embedding_.Apply(ids.subspan(r, 1), {&position, 1}, x.Rows(r, 1));
-  }
+double EmbedStep::multiply_adds() const {
+  const PackedWeights& projection = embedding_.projection();
+  return static_cast<double>(projection.in()) * static_cast<double>(projection.out());
 }
 
 void OpenStep::Run(RowBlock& block, const RowsBeside& beside) const {

@@ -18,7 +18,8 @@ namespace heed {
 // A block's rows in what lies beside the residual stream.
 struct RowsBeside {
   std::span<const int32_t> ids;
-  Rows inputs;  // the numbers that the rows begin with
+  std::span<const int32_t> types;  // of the ids; empty: all are 0
+  Rows inputs;                     // the numbers that the rows begin with
   RowPlaces places;
   Rows products;         // what the set's rows give to their attention
   Rows source_products;  // what they give to another set's that reads them
@@ -43,16 +44,17 @@ class RowStep {
 };
 
 // The first rows: of tokens at their positions; of streams side by side, the same in each. Of a sequence the
-// first `front` are left as they are, and positions count from behind them.
+// first `front` are left to others, and positions count from behind them.
 class EmbedStep : public RowStep {
  public:
   explicit EmbedStep(Embedding embedding, int64_t front = 0)
       : embedding_(std::move(embedding)), front_(front) {}
   void Run(RowBlock& block, const RowsBeside& beside) const override;
+  double multiply_adds() const override;
+  int64_t reads() const override { return embedding_.projection().in(); }
+  int64_t weight_bytes() const override { return embedding_.projection().bytes(); }
 
  private:
-  void Embed(const RowsBeside& beside, int64_t first, Matrix<float> x) const;
-
   Embedding embedding_;
   int64_t front_;
 };

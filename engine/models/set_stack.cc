@@ -247,6 +247,9 @@ std::shared_ptr<const StackRecipe> ReadSetStack(JsonFields& fields, ModelConfig&
     fields.Fail(Cat("hidden_size ", config.width, " is not divisible by ", config.num_heads, " heads"));
   if (config.positions != Positions::kNone) fields.Fail("positions: the vectors of a set have none");
   if (config.vocab_size > 0) fields.Fail("vocab_size: what is read is vectors, no tokens");
+  if (config.residual_multiplier != 1)
+    fields.Fail(Cat("residual_multiplier: ", config.residual_multiplier,
+                    "; a set-encoder adds what it gives to its queries as it is"));
   config.class_pooling = Pooling::kNone;
   fields.Choice("head", {"none", "classification"});
   if (fields.Has("pooling")) fields.Fail("pooling: a block of type \"pma\" is what pools a set");

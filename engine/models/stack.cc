@@ -85,6 +85,10 @@ void Stack::AddAttentions(std::vector<Attend> attends) {
   const int end = static_cast<int>(attentions_.size());
   for (int number = first; number < end; ++number) Open(number);
   for (int number = first; number < end; ++number) {
+    Attend& attend = attentions_[number];
+    if (attend.beside) Add(attend.set, std::move(attend.beside));
+  }
+  for (int number = first; number < end; ++number) {
     const Attend& attend = attentions_[number];
     if (attend.cross()) NewPhase({.kind = Phase::Kind::kTakeSource, .set = attend.set, .attend = number});
     NewPhase({.kind = Phase::Kind::kAttend, .set = attend.set, .attend = number});

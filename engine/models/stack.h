@@ -5,6 +5,7 @@
 //   close attention 0, its feed-forward, open attention 1
 //   ...
 //   close the last attention, its feed-forward
+// or, where a layer is parallel, its feed-forward stands right behind "open attention".
 // An encoder-decoder is one stack of two sets: the source's rows, then the target's, some of whose attentions
 // read the source's. Where the number or the width of rows changes, what comes is another set, whose rows a
 // move makes of those of the set before or of what the request brings. Const and thread-safe once it is
@@ -58,6 +59,7 @@ struct RowSet {
   // attention of one pass.
   bool remembered = false;
   bool labelled = true;      // a request's labels are of its rows, if they have ids and nobody remembers it
+  bool typed = false;        // a request's types are of its rows, which are tokens
   int64_t front = 0;         // rows before those of the input, which the model brings
   int64_t inputs_width = 0;  // numbers that a row begins with, beside the residual stream; 0: none
   // Rows that attend to one another alone: groups of so many, one after another, in which their positions are
@@ -91,6 +93,9 @@ class Stack {
         0;  // as RowSet's, of this attention alone; then nobody remembers what it keeps; 0: the set's
     int run = kItself;  // among those whose runs a sequence remembers, if it is one
     std::unique_ptr<AttentionSublayer> sublayer;
+    // What is done to the set's rows once the attention's products of them are made: it reads the residual
+    // stream as they did, and changes it before the attention does. Only till the attention is added.
+    std::unique_ptr<RowStep> beside{};
 
     const Attention& attention() const { return sublayer->attention(); }
     bool cross() const { return source != kItself; }

@@ -29,6 +29,7 @@ void StackPass::Reserve(std::span<const ShareSize> sizes) {
     for (const ShareSize& size : sizes) rows += of.count.exact(size);
     sets_[set].positions.reserve(rows);
     if (of.input != WorkInput::kNone) sets_[set].ids.reserve(rows);
+    if (of.typed) sets_[set].types.reserve(rows);
   }
 }
 
@@ -50,6 +51,10 @@ void StackPass::AddRows(int set, const Share& share) {
     CHECK_EQ(of.front + std::ssize(ids), part.count);
     rows.ids.resize(rows.ids.size() + of.front);
     rows.ids.insert(rows.ids.end(), ids.begin(), ids.end());
+  }
+  if (of.typed) {
+    rows.types.resize(rows.ids.size());
+    std::ranges::copy(share.types, rows.types.end() - std::ssize(share.types));
   }
   if (part.labelled) {
     CHECK_EQ(of.front + std::ssize(share.labels), part.count);
@@ -158,8 +163,12 @@ void StackPass::RunSteps(RowBlock& block, int64_t first) const {
   const auto slice = [&](const RowBuffer& buffer) {
     return buffer.rows().rows < first + count ? Rows() : buffer.rows().Slice(first, count);
   };
-  const std::span<const int32_t> ids(sets_[phase().set].ids);
-  const RowsBeside beside{.ids = ids.empty() ? ids : ids.subspan(first, count),
+  const SetRows& rows = sets_[phase().set];
+  const auto of_block = [&](std::span<const int32_t> all) {
+    return all.empty() ? all : all.subspan(first, count);
+  };
+  const RowsBeside beside{.ids = of_block(rows.ids),
+                          .types = of_block(rows.types),
                           .inputs = slice(buffers.inputs),
                           .places = PlacesOf(phase().set, first, count),
                           .products = slice(buffers.products),

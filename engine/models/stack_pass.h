@@ -31,7 +31,7 @@ class StackPass {
     std::vector<LayerWeights>* weights = nullptr;  // as Work's
     const WeightsChoice* choice = nullptr;
     ShareSize size{};
-    std::span<const int32_t> ids{}, source{}, labels{};  // as Work's
+    std::span<const int32_t> ids{}, types{}, source{}, labels{};  // as Work's
     std::span<const float> numbers{};
     bool dropped = false;
   };
@@ -44,7 +44,8 @@ class StackPass {
   };
 
   static int64_t RowBytes(const RowSet& set) {  // of a row, beside the workspace
-    return sizeof(int64_t) + (set.input == WorkInput::kNone ? 0 : sizeof(int32_t));
+    return sizeof(int64_t) + (set.input == WorkInput::kNone ? 0 : sizeof(int32_t)) +
+           (set.typed ? sizeof(int32_t) : 0);
   }
   static constexpr int64_t kLabelBytes = sizeof(int32_t);  // of one where rows have labels
 
@@ -84,6 +85,7 @@ class StackPass {
   struct SetRows {
     std::vector<int64_t> positions;
     std::vector<int32_t> ids;     // if the set's rows have any; 0 of those in front
+    std::vector<int32_t> types;   // the same of their types
     std::vector<int32_t> labels;  // once any has one; RowPlaces::kNoLabel of the others
     int64_t labelled = 0;         // rows that are apart by their label
   };

@@ -1,6 +1,7 @@
 #include "engine/models/transformer.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "absl/log/check.h"
 #include "engine/base/status.h"
@@ -10,20 +11,20 @@ namespace heed {
 
 int64_t OutputHead::bytes() const {
   int64_t sum = 0;
-  for (const PackedWeights& layer : layers) sum += layer.bytes();
+  for (const HeadLayer& layer : layers) sum += layer.weights.bytes();
   return sum;
 }
 
 double OutputHead::multiply_adds() const {
   double sum = 0;
-  for (const PackedWeights& layer : layers)
-    sum += static_cast<double>(layer.in()) * static_cast<double>(layer.out());
+  for (const HeadLayer& layer : layers)
+    sum += static_cast<double>(layer.weights.in()) * static_cast<double>(layer.weights.out());
   return sum;
 }
 
 int64_t OutputHead::hidden() const {
   int64_t widest = 0;
-  for (size_t i = 1; i < layers.size(); ++i) widest = std::max(widest, layers[i].in());
+  for (size_t i = 1; i < layers.size(); ++i) widest = std::max(widest, layers[i].weights.in());
   return widest;
 }
 
@@ -44,7 +45,8 @@ TransformerSequence::TransformerSequence(const TransformerSequence& other)
       ids_(other.ids_),
       rows_(other.rows_),
       pooled_(other.pooled_),
-      pooled_rows_(other.pooled_rows_) {
+      pooled_rows_(other.pooled_rows_),
+      found_(other.found_) {
   for (const auto& run : other.runs_) runs_.push_back(run->Clone());
 }
 
@@ -63,6 +65,7 @@ void TransformerSequence::Archive(StateArchive& archive) {
     }
   }
   archive.Number(pooled_rows_, 0, kMost);
+  if (model_->head().pooling == Pooling::kLastTokenNot) archive.Number(found_, 0, 1);
   archive.Bytes(pooled_.data(), static_cast<int64_t>(pooled_.size() * sizeof(double)));
   ArchiveKept(archive);
   const Stack& stack = model_->stack();
@@ -113,20 +116,30 @@ void TransformerSequence::KeepRows(int set, const Matrix<float>& rows) {
   rows_[set].Take(rows.data, rows.stride * SizeOf(DType::kF32), rows.rows);
 }
 
-void TransformerSequence::Pool(Pooling pooling, const float* row) {
-  bool keep = pooling == Pooling::kLast || (pooling == Pooling::kFirst && pooled_rows_ == 0);
-  for (size_t i = 0; i < pooled_.size(); ++i) {
-    if (pooling == Pooling::kMean)
-      pooled_[i] += row[i];
-    else if (keep)
-      pooled_[i] = row[i];
+void TransformerSequence::Pool(Pooling pooling, const float* row, bool sought) {
+  const bool first = pooled_rows_++ == 0;
+  const bool sums = pooling == Pooling::kMean || pooling == Pooling::kMeanSqrtLen;
+  const bool keeps = pooling == Pooling::kLast || (pooling == Pooling::kFirst && first) ||
+                     (pooling == Pooling::kMax && first) ||
+                     (pooling == Pooling::kLastTokenNot && (sought || found_ == 0));
+  const auto weight = static_cast<double>(pooling == Pooling::kWeightedMean ? pooled_rows_ : 1);
+  if (keeps) {
+    std::copy_n(row, pooled_.size(), pooled_.begin());
+  } else if (sums || pooling == Pooling::kWeightedMean) {
+    for (size_t i = 0; i < pooled_.size(); ++i) pooled_[i] += weight * row[i];
+  } else if (pooling == Pooling::kMax) {
+    for (size_t i = 0; i < pooled_.size(); ++i)
+      pooled_[i] = std::isnan(row[i]) || row[i] > pooled_[i] ? row[i] : pooled_[i];
   }
-  ++pooled_rows_;
+  if (pooling == Pooling::kLastTokenNot && sought) found_ = 1;
 }
 
 void TransformerSequence::Pooled(Pooling pooling, float* out) const {
-  double factor =
-      pooling == Pooling::kMean ? 1.0 / static_cast<double>(std::max<int64_t>(pooled_rows_, 1)) : 1.0;
+  const auto n = static_cast<double>(std::max<int64_t>(pooled_rows_, 1));
+  const double factor = pooling == Pooling::kMean           ? 1 / n
+                        : pooling == Pooling::kMeanSqrtLen  ? 1 / std::sqrt(n)
+                        : pooling == Pooling::kWeightedMean ? 2 / (n * (n + 1))
+                                                            : 1;
   for (size_t i = 0; i < pooled_.size(); ++i) out[i] = static_cast<float>(pooled_[i] * factor);
 }
 
@@ -147,8 +160,9 @@ int64_t Transformer::StateBytes(int64_t tokens, int64_t source, int64_t labelled
   constexpr int64_t kCounter = sizeof(int64_t);
   const int64_t pooled =
       head_.pooling == Pooling::kNone ? 0 : stack_.width() * static_cast<int64_t>(sizeof(double));
-  const int64_t counters = (reads_sources() ? 3 : 2) * kCounter;  // of tokens, pooled rows, the source's
-  return counters + pooled + stack_.StateBytes({tokens, source}, labelled);
+  // Of tokens, pooled rows, the source's, and whether a token was found.
+  const int64_t numbers = 2 + (reads_sources() ? 1 : 0) + (head_.pooling == Pooling::kLastTokenNot ? 1 : 0);
+  return numbers * kCounter + pooled + stack_.StateBytes({tokens, source}, labelled);
 }
 
 int64_t Transformer::WorkspaceBytes(const PassSize& size) const {

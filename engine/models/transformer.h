@@ -15,14 +15,23 @@
 
 namespace heed {
 
-// What turns rows of the stack into answers: the stack's norm, then products one after another.
+// norm(activation(W x + b))
+struct HeadLayer {
+  PackedWeights weights;
+  Activation activation = Activation::kNone;
+  std::optional<Norm> norm{};
+};
+
+// What turns rows of the stack into answers: the stack's norm, then layers one after another.
 struct OutputHead {
   Head kind = Head::kNone;
-  Pooling pooling = Pooling::kNone;        // kClassification and kEmbedding
-  bool norm_after_pooling = false;         // else the norm is each row's
-  std::vector<PackedWeights> layers;       // none: the rows themselves are the answer
-  Activation between = Activation::kNone;  // two of them
-  bool relu_first = false;                 // of what the first reads
+  Pooling pooling = Pooling::kNone;      // kClassification and kEmbedding
+  int32_t pooling_token = -1;            // of kLastTokenNot
+  bool norm_after_pooling = false;       // else the norm is each row's
+  Activation reads = Activation::kNone;  // of what the first layer reads
+  std::vector<HeadLayer> layers;         // none: the rows themselves are the answer
+  float scale = 1;                       // of the answer
+  float soft_cap = 0;                    // c: the scaled answer becomes c tanh(answer / c); 0: there is none
 
   int64_t bytes() const;
   double multiply_adds() const;  // of an answer
@@ -51,8 +60,9 @@ class TransformerSequence : public Sequence {
   Matrix<const float> rows_before(int set) const;
   void KeepIds(std::span<const int32_t> ids);
   void KeepRows(int set, const Matrix<float>& rows);
-  // One more normalised row of the stack for a pooled head; rows come in order.
-  void Pool(Pooling pooling, const float* row);
+  // One more normalised row of the stack for a pooled head; rows come in order. `sought`: whether its token
+  // is one that kLastTokenNot looks for.
+  void Pool(Pooling pooling, const float* row, bool sought);
   // The pooled vector of all rows so far.
   void Pooled(Pooling pooling, float* out) const;
 
@@ -66,8 +76,9 @@ class TransformerSequence : public Sequence {
   std::vector<std::unique_ptr<AttentionRun>> runs_;
   KeptRows ids_;
   std::vector<KeptRows> rows_;  // of each set
-  std::vector<double> pooled_;  // first row, last row, or the sum of all; empty if the head does not pool
+  std::vector<double> pooled_;  // a row, the largest of all, or their sum; empty if the head does not pool
   int64_t pooled_rows_ = 0;
+  int64_t found_ = 0;  // 1: pooled_ is a row that kLastTokenNot looks for
 };
 
 class Transformer : public Model {

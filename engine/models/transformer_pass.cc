@@ -41,6 +41,7 @@ void TransformerPass::Add(Work& work) {
   CHECK_GT(size.rows, 0);
   CHECK_EQ(size.rows * info.input.ids, std::ssize(work.tokens));
   CHECK_EQ(size.rows * info.input.numbers, std::ssize(work.numbers));
+  CHECK(work.types.empty() || (info.type_vocab_size > 0 && work.types.size() == work.tokens.size()));
   CHECK(!work.more || info.decode == DecodeClass::kExact);
   CHECK(info.max_tokens == 0 || sequence->next() + size.rows <= info.max_tokens);
   CHECK(info.max_source_tokens == 0 || size.source <= info.max_source_tokens);
@@ -53,6 +54,7 @@ void TransformerPass::Add(Work& work) {
              .choice = work.choice,
              .size = size,
              .ids = work.tokens,
+             .types = work.types,
              .source = work.source,
              .labels = work.labels,
              .numbers = work.numbers});
@@ -136,7 +138,9 @@ bool TransformerPass::Pool(Threads& threads) {
       float* row = scratch.Take<float>(x.cols);
       for (int64_t r = part.row + begin; r < part.row + end && !dropped; ++r) {
         if (norm != nullptr) norm->Apply(x.Rows(r, 1), {DType::kF32, row, 1, x.cols, x.cols});
-        SequenceOf(static_cast<int>(i)).Pool(head.pooling, norm != nullptr ? row : x.row(r));
+        const bool sought = head.pooling != Pooling::kLastTokenNot ||
+                            works_[i].tokens[r - part.row - skipped] != head.pooling_token;
+        SequenceOf(static_cast<int>(i)).Pool(head.pooling, norm != nullptr ? row : x.row(r), sought);
       }
       scratch.Reset();
     });
@@ -192,9 +196,10 @@ void TransformerPass::AnswerBlock(RowBlock& block, int64_t first) {
   const Matrix<float> x = rows_.x();
   const std::optional<Norm>& norm = model_.stack().norm();
   const bool pooled = head.pooling != Pooling::kNone;
-  Rows input = head.layers.empty()                             ? rows_.workspace().outputs.First(block.rows())
-               : head.layers[0].precision() == Precision::kF32 ? block.buffers.result.First(block.rows())
-                                                               : block.buffers.input.First(block.rows());
+  Rows input = head.layers.empty() ? rows_.workspace().outputs.First(block.rows())
+               : head.layers[0].weights.precision() == Precision::kF32
+                   ? block.buffers.result.First(block.rows())
+                   : block.buffers.input.First(block.rows());
   if (!head.layers.empty()) input = input.Cols(0, x.cols);
   ForRows(block, [&](int64_t begin, int64_t count) {
     for (int64_t r = begin; r < begin + count; ++r) {
@@ -212,34 +217,53 @@ void TransformerPass::AnswerBlock(RowBlock& block, int64_t first) {
   });
   const Rows outputs = rows_.workspace().outputs.First(block.rows());
   RunLayers(block, input, outputs);
+  ScaleAnswers(block, outputs);
   ReadBlock(block.team, outputs, first, block.rows());
   block.team.Barrier();
 }
 
 void TransformerPass::RunLayers(RowBlock& block, Rows input, const Rows& outputs) {
   const OutputHead& head = model_.head();
-  if (head.relu_first) {
-    ForRows(block,
-            [&](int64_t begin, int64_t count) { Activate(Activation::kRelu, input.Slice(begin, count)); });
+  if (head.reads != Activation::kNone) {
+    ForRows(block, [&](int64_t begin, int64_t count) { Activate(head.reads, input.Slice(begin, count)); });
   }
+  int at = 1;  // the buffer that the next layer reads
   for (size_t i = 0; i < head.layers.size(); ++i) {
+    const HeadLayer& layer = head.layers[i];
     const bool last = i + 1 == head.layers.size();
-    const PackedWeights& weights = head.layers[i];
-    const Rows out = last ? outputs : HiddenRows(block.rows(), i);
-    Linear(block, input, weights, {.out = out, .activation = last ? Activation::kNone : head.between});
+    const DType type = last ? DType::kF32 : ActivationType(head.layers[i + 1].weights.precision());
+    const bool apart = layer.norm && type != DType::kF32;  // norms read floats
+    const Rows made = last ? outputs : HiddenRows(block.rows(), i, 1 - at, apart ? DType::kF32 : type);
+    if (!apart) at = 1 - at;
+    const Rows out = apart ? HiddenRows(block.rows(), i, at, type) : made;
+    Linear(block, input, layer.weights, {.out = made, .activation = layer.activation});
+    if (layer.norm) {
+      ForRows(block, [&](int64_t begin, int64_t count) {
+        layer.norm->Apply(made.Slice(begin, count).As<const float>(), out.Slice(begin, count));
+      });
+    }
     input = out;
   }
 }
 
-// What the i-th layer hands on, in the type that the next one reads.
-Rows TransformerPass::HiddenRows(int64_t count, size_t i) {
-  const std::vector<PackedWeights>& layers = model_.head().layers;
-  Rows rows = rows_.workspace().hidden[i % 2].First(count).Cols(0, layers[i].out());
-  const Precision precision = layers[i + 1].precision();
-  if (precision == Precision::kF32 || ActivationType(precision) == DType::kF32) return rows;
-  rows.dtype = DType::kBf16;
-  rows.stride *= heed::SizeOf(DType::kF32) / heed::SizeOf(DType::kBf16);
+// What the i-th layer makes, in one of the two buffers.
+Rows TransformerPass::HiddenRows(int64_t count, size_t i, int buffer, DType type) {
+  Rows rows = rows_.workspace().hidden[buffer].First(count).Cols(0, model_.head().layers[i].weights.out());
+  rows.dtype = type;
+  rows.stride *= heed::SizeOf(DType::kF32) / heed::SizeOf(type);
   return rows;
+}
+
+void TransformerPass::ScaleAnswers(RowBlock& block, const Rows& outputs) const {
+  const float scale = model_.head().scale, cap = model_.head().soft_cap;
+  if (scale == 1 && cap == 0) return;
+  ForRows(block, [&](int64_t begin, int64_t count) {
+    const Rows rows = outputs.Slice(begin, count);
+    Scale(cap == 0 ? scale : scale / cap, rows.As<float>());
+    if (cap == 0) return;
+    Activate(Activation::kTanh, rows);
+    Scale(cap, rows.As<float>());
+  });
 }
 
 // A work's rows are read by one member only, in order.

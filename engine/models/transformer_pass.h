@@ -44,8 +44,9 @@ class TransformerPass : public Pass {
   double AnswerCost() const;
   int64_t TakeAnswers(double* cost);
   void AnswerBlock(RowBlock& block, int64_t first);
-  Rows HiddenRows(int64_t count, size_t i);
+  Rows HiddenRows(int64_t count, size_t i, int buffer, DType type);
   void RunLayers(RowBlock& block, Rows input, const Rows& outputs);
+  void ScaleAnswers(RowBlock& block, const Rows& outputs) const;
   void ReadBlock(const Team& team, const Rows& outputs, int64_t first, int64_t count) const;
   TransformerSequence& SequenceOf(int work) const;
 

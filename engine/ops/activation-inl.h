@@ -68,6 +68,23 @@ HWY_INLINE V Selu(D d, V x) {
   return hn::IfThenElse(hn::Lt(x, hn::Zero(d)), below, hn::Mul(hn::Set(d, kScale), x));
 }
 
+// Error 4e-7. Near 0, where 1 - exp(-2|x|) loses digits, the series.
+template <class D, class V>
+HWY_INLINE V Tanh(D d, V x) {
+  constexpr float kSeries[] = {1.0f, -0.3333333333f, 0.1333333333f, -0.05396825397f, 0.02186948854f};
+  const V t = hn::Abs(x), one = hn::Set(d, 1.0f);
+  const V power = Exp(d, hn::Mul(t, hn::Set(d, -2.0f)));
+  const V far = hn::Div(hn::Sub(one, power), hn::Add(one, power));
+  const V near = hn::Mul(t, Polynomial(d, hn::Mul(t, t), kSeries));
+  return hn::CopySign(hn::IfThenElse(hn::Lt(t, hn::Set(d, 0.25f)), near, far), x);
+}
+
+// x / (1 + exp(-1.702 x)), near gelu's (Hendrycks and Gimpel 2016).
+template <class D, class V>
+HWY_INLINE V QuickGelu(D d, V x) {
+  return hn::Div(x, hn::Add(hn::Set(d, 1.0f), Exp(d, hn::Mul(x, hn::Set(d, -1.702f)))));
+}
+
 // body(f) with f(v) the activation, as exact as numbers of type `to` can tell: chosen once, outside of the
 // loops in `body`.
 template <class D, class Body>
@@ -87,6 +104,12 @@ HWY_INLINE void WithActivation(Activation activation, DType to, D d, Body&& body
       return body([d](V v) { return Silu(d, v); });
     case Activation::kSelu:
       return body([d](V v) { return Selu(d, v); });
+    case Activation::kTanh:
+      return body([d](V v) { return Tanh(d, v); });
+    case Activation::kQuickGelu:
+      return body([d](V v) { return QuickGelu(d, v); });
+    case Activation::kRelu2:  // the square of relu (So et al. 2021)
+      return body([d](V v) { return hn::IfThenZeroElse(hn::Lt(v, hn::Zero(d)), hn::Mul(v, v)); });
   }
 }
 

@@ -84,9 +84,10 @@ class RotaryAngles {
  public:
   static constexpr int64_t kChunk = 256;
 
-  RotaryAngles(int dims, double theta) : dims_(dims), theta_(theta) {}
+  RotaryAngles(std::vector<double> frequencies, double factor)
+      : frequencies_(std::move(frequencies)), factor_(factor) {}
 
-  // The angles of positions [index * kChunk, ...), `dims` numbers each: cosines, then sines.
+  // The angles of positions [index * kChunk, ...): of each cosines, then sines, times the factor.
   const float* Chunk(int64_t index) {
     {
       std::shared_lock lock(mutex_);
@@ -100,43 +101,51 @@ class RotaryAngles {
 
  private:
   std::vector<float> Make(int64_t index) const {
-    std::vector<float> chunk(kChunk * dims_);
-    const int half = dims_ / 2;
+    const int64_t half = std::ssize(frequencies_);
+    std::vector<float> chunk(kChunk * 2 * half);
     for (int64_t p = 0; p < kChunk; ++p) {
-      for (int t = 0; t < half; ++t) {
-        const double angle = (index * kChunk + p) * std::pow(theta_, -2.0 * t / dims_);
-        chunk[p * dims_ + t] = static_cast<float>(std::cos(angle));
-        chunk[p * dims_ + half + t] = static_cast<float>(std::sin(angle));
+      for (int64_t t = 0; t < half; ++t) {
+        const double angle = static_cast<double>(index * kChunk + p) * frequencies_[t];
+        chunk[p * 2 * half + t] = static_cast<float>(factor_ * std::cos(angle));
+        chunk[p * 2 * half + half + t] = static_cast<float>(factor_ * std::sin(angle));
       }
     }
     return chunk;
   }
 
-  const int dims_;
-  const double theta_;
+  const std::vector<double> frequencies_;
+  const double factor_;
   std::shared_mutex mutex_;
   std::map<int64_t, std::vector<float>> chunks_;  // guarded by mutex_
 };
 
 namespace {
 
-// All layers, and all models of one theta, read the same table.
-std::shared_ptr<RotaryAngles> SharedAngles(int dims, double theta) {
+// All layers, and all models of the same frequencies, read the same table.
+std::shared_ptr<RotaryAngles> SharedAngles(const std::vector<double>& frequencies, double factor) {
   static std::mutex mutex;
-  static auto* tables = new std::map<std::pair<int, double>, std::weak_ptr<RotaryAngles>>;
+  static auto* tables = new std::map<std::pair<std::vector<double>, double>, std::weak_ptr<RotaryAngles>>;
   std::lock_guard lock(mutex);
-  std::weak_ptr<RotaryAngles>& known = (*tables)[{dims, theta}];
+  std::weak_ptr<RotaryAngles>& known = (*tables)[{frequencies, factor}];
   std::shared_ptr<RotaryAngles> table = known.lock();
-  if (!table) known = table = std::make_shared<RotaryAngles>(dims, theta);
+  if (!table) known = table = std::make_shared<RotaryAngles>(frequencies, factor);
   return table;
 }
 
 }  // namespace
 
-Rotary::Rotary(int dims, double theta, bool interleaved)
-    : dims_(dims), interleaved_(interleaved), angles_(SharedAngles(dims, theta)) {
+std::vector<double> RotaryFrequencies(int64_t dims, double theta) {
   CHECK(dims > 0 && dims % 2 == 0 && theta > 0);
+  std::vector<double> frequencies;
+  for (int64_t t = 0; t < dims / 2; ++t)
+    frequencies.push_back(std::pow(theta, -2.0 * static_cast<double>(t) / static_cast<double>(dims)));
+  return frequencies;
 }
+
+Rotary::Rotary(const std::vector<double>& frequencies, bool interleaved, double factor)
+    : dims_(2 * static_cast<int>(frequencies.size())),
+      interleaved_(interleaved),
+      angles_(SharedAngles(frequencies, factor)) {}
 
 void Rotary::Apply(const Rows& x, int heads, std::span<const int64_t> positions) const {
   CHECK_EQ(static_cast<int64_t>(positions.size()), x.rows);

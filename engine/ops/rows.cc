@@ -22,8 +22,8 @@ namespace HWY_NAMESPACE {
 
 using D = hn::ScalableTag<float>;
 
-template <typename T>
-void LayerNormRow(const float* x, int64_t n, const float* weight, const float* bias, float eps, T* y) {
+template <typename X, typename Y>
+void LayerNormRow(const X* x, int64_t n, const float* weight, const float* bias, float eps, Y* y) {
   const D d;
   const float mean = Sum(d, n, [&](int64_t i, auto count) { return Load(d, x + i, count); }) / n;
   const auto shift = hn::Set(d, mean);
@@ -41,8 +41,8 @@ void LayerNormRow(const float* x, int64_t n, const float* weight, const float* b
   });
 }
 
-template <typename T>
-void RmsNormRow(const float* x, int64_t n, const float* weight, float eps, T* y) {
+template <typename X, typename Y>
+void RmsNormRow(const X* x, int64_t n, const float* weight, float eps, Y* y) {
   const D d;
   const float mean_square = Sum(d, n,
                                 [&](int64_t i, auto count) {
@@ -66,6 +66,32 @@ void LayerNorm(Matrix<const float> x, const float* weight, const float* bias, fl
 void RmsNorm(Matrix<const float> x, const float* weight, float eps, const Rows& y) {
   for (int64_t r = 0; r < x.rows; ++r) {
     WithRow(y, r, [&](auto* out) { RmsNormRow(x.row(r), x.cols, weight, eps, out); });
+  }
+}
+
+void LayerNormInPlace(const Rows& x, const float* weight, const float* bias, float eps) {
+  for (int64_t r = 0; r < x.rows; ++r) {
+    WithRow(x, r, [&](auto* row) { LayerNormRow(row, x.cols, weight, bias, eps, row); });
+  }
+}
+
+void RmsNormInPlace(const Rows& x, const float* weight, float eps) {
+  for (int64_t r = 0; r < x.rows; ++r) {
+    WithRow(x, r, [&](auto* row) { RmsNormRow(row, x.cols, weight, eps, row); });
+  }
+}
+
+void ClampTo(float limit, const Rows& x) {
+  const D d;
+  const auto most = hn::Set(d, limit), least = hn::Set(d, -limit);
+  for (int64_t r = 0; r < x.rows; ++r) {
+    WithRow(x, r, [&](auto* row) {
+      ForVectors(d, x.cols, [&](int64_t i, auto count) {
+        const auto v = Load(d, row + i, count);
+        const auto raised = hn::IfThenElse(hn::Lt(v, least), least, v);
+        Store(d, hn::IfThenElse(hn::Gt(raised, most), most, raised), row + i, count);
+      });
+    });
   }
 }
 
@@ -124,6 +150,17 @@ void Scale(float factor, Matrix<float> x) {
     float* row = x.row(r);
     ForVectors(d, x.cols, [&](int64_t i, auto count) {
       Store(d, hn::Mul(Load(d, row + i, count), hn::Set(d, factor)), row + i, count);
+    });
+  }
+}
+
+void SoftCap(float factor, float cap, Matrix<float> x) {
+  const D d;
+  const auto scale = hn::Set(d, factor), most = hn::Set(d, cap);
+  for (int64_t r = 0; r < x.rows; ++r) {
+    float* row = x.row(r);
+    ForVectors(d, x.cols, [&](int64_t i, auto count) {
+      Store(d, hn::Mul(most, Tanh(d, hn::Mul(Load(d, row + i, count), scale))), row + i, count);
     });
   }
 }
@@ -194,11 +231,15 @@ namespace heed {
 
 HWY_EXPORT(LayerNorm);
 HWY_EXPORT(RmsNorm);
+HWY_EXPORT(LayerNormInPlace);
+HWY_EXPORT(RmsNormInPlace);
+HWY_EXPORT(ClampTo);
 HWY_EXPORT(Activate);
 HWY_EXPORT(Convert);
 HWY_EXPORT(Add);
 HWY_EXPORT(AddShares);
 HWY_EXPORT(Scale);
+HWY_EXPORT(SoftCap);
 HWY_EXPORT(ArgMax);
 HWY_EXPORT(LogSumExp);
 HWY_EXPORT(AllFinite);
@@ -215,6 +256,16 @@ void RmsNorm(Matrix<const float> x, const float* weight, float eps, const Rows& 
   DCHECK(y.rows >= x.rows && y.cols == x.cols);
   HWY_DYNAMIC_DISPATCH(RmsNorm)(x, weight, eps, y);
 }
+
+void LayerNorm(const Rows& x, const float* weight, const float* bias, float eps) {
+  HWY_DYNAMIC_DISPATCH(LayerNormInPlace)(x, weight, bias, eps);
+}
+
+void RmsNorm(const Rows& x, const float* weight, float eps) {
+  HWY_DYNAMIC_DISPATCH(RmsNormInPlace)(x, weight, eps);
+}
+
+void ClampTo(float limit, const Rows& x) { HWY_DYNAMIC_DISPATCH(ClampTo)(limit, x); }
 
 void Activate(Activation activation, const Rows& x) {
   if (activation != Activation::kNone) HWY_DYNAMIC_DISPATCH(Activate)(activation, x);
@@ -235,6 +286,8 @@ void AddShares(float x_share, Matrix<const float> x, float y_share, const Rows& 
 }
 
 void Scale(float factor, Matrix<float> x) { HWY_DYNAMIC_DISPATCH(Scale)(factor, x); }
+
+void SoftCap(float factor, float cap, Matrix<float> x) { HWY_DYNAMIC_DISPATCH(SoftCap)(factor, cap, x); }
 
 int64_t ArgMax(const float* x, int64_t n) { return HWY_DYNAMIC_DISPATCH(ArgMax)(x, n); }
 

@@ -9,6 +9,7 @@
 #include "engine/base/json.h"
 #include "engine/base/status.h"
 #include "engine/weights/safetensors.h"
+#include "engine/weights/tensor_view.h"
 
 namespace heed {
 namespace {
@@ -31,11 +32,24 @@ bool IsSingle(const std::string& folder) {
   return std::filesystem::exists(std::filesystem::symlink_status(single, ignored));
 }
 
+bool HasPickle(const std::string& folder) {
+  std::error_code ignored;
+  const std::filesystem::path path(folder);
+  return std::filesystem::exists(path / "pytorch_model.bin", ignored) ||
+         std::filesystem::exists(path / "pytorch_model.bin.index.json", ignored);
+}
+
 // Of a folder that is not single.
 absl::StatusOr<WeightMap> ReadIndex(const std::string& folder) {
   const auto text = ReadFile(folder, kIndexFile, kMaxIndexBytes);
   if (absl::IsNotFound(text.status())) {
-    return absl::NotFoundError(Cat("the folder has neither ", kSingleFile, " nor ", kIndexFile));
+    return absl::NotFoundError(
+        Cat("the folder has neither ", kSingleFile, " nor ", kIndexFile,
+            HasPickle(folder)
+                ? "; pytorch_model.bin is a program (pickle) and is not read: in Python, "
+                  "AutoModel.from_pretrained(FOLDER).save_pretrained(FOLDER) of the model's own class "
+                  "writes model.safetensors"
+                : ""));
   }
   if (!text.ok()) return text.status();
   ASSIGN_OR_RETURN(const Json index, ParseJson(*text, kIndexFile, /*max_depth=*/4));
@@ -97,6 +111,23 @@ bool Fits(const std::vector<int64_t>& shape, const std::vector<int64_t>& wanted)
   return true;
 }
 
+// `shown`: the tensor's name, as messages have it.
+absl::Status CheckWanted(const Tensor& tensor, const WantedTensor& wanted, std::string_view shown) {
+  if (wanted.integers ? tensor.dtype != DType::kI64 : !IsFloat(tensor.dtype)) {
+    return Invalid("tensor ", shown, " is ", Name(tensor.dtype), ", not ",
+                   wanted.integers ? Name(DType::kI64) : "of a float type");
+  }
+  if (!Fits(tensor.shape, wanted.shape)) {
+    return Invalid("tensor ", shown, " has shape ", ShapeText(tensor.shape), ", not ",
+                   WantedText(wanted.shape));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Missing(const WantedTensor& wanted, std::string_view shown) {
+  return absl::NotFoundError(Cat("tensor ", shown, " of shape ", WantedText(wanted.shape), " is missing"));
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<std::string>> WeightFiles(const std::string& folder) {
@@ -105,21 +136,25 @@ absl::StatusOr<std::vector<std::string>> WeightFiles(const std::string& folder) 
   return FilesOf(index);
 }
 
-absl::StatusOr<std::unique_ptr<Weights>> Weights::Load(const std::string& folder) {
+absl::StatusOr<std::unique_ptr<Weights>> Weights::Load(const std::string& folder,
+                                                       const std::vector<std::string>& modules) {
   std::unique_ptr<Weights> weights(new Weights);
-  if (IsSingle(folder)) {
-    RETURN_IF_ERROR(weights->AddFile(folder, kSingleFile, nullptr));
-    weights->BeginDigests();
-    return weights;
-  }
-  ASSIGN_OR_RETURN(const WeightMap index, ReadIndex(folder));
-  for (const std::string& file : FilesOf(index)) RETURN_IF_ERROR(weights->AddFile(folder, file, &index));
-  for (const auto& [tensor, file] : index) {
-    if (!weights->tensors_.contains(tensor))
-      return Invalid(file, ": has no tensor ", Shown(tensor), ", which ", kIndexFile, " lists");
-  }
+  RETURN_IF_ERROR(weights->AddFolder(folder));
+  for (const std::string& module : modules)
+    RETURN_IF_ERROR(weights->AddFile(folder, Cat(module, "/", kSingleFile), nullptr, module + "/"));
   weights->BeginDigests();
   return weights;
+}
+
+absl::Status Weights::AddFolder(const std::string& folder) {
+  if (IsSingle(folder)) return AddFile(folder, kSingleFile, nullptr);
+  ASSIGN_OR_RETURN(const WeightMap index, ReadIndex(folder));
+  for (const std::string& file : FilesOf(index)) RETURN_IF_ERROR(AddFile(folder, file, &index));
+  for (const auto& [tensor, file] : index) {
+    if (!tensors_.contains(tensor))
+      return Invalid(file, ": has no tensor ", Shown(tensor), ", which ", kIndexFile, " lists");
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::unique_ptr<Weights>> Weights::LoadFile(const std::string& path) {
@@ -146,7 +181,8 @@ void Weights::Want(const WantedTensor& wanted) const {
   if (maker_.make && !tensors_.contains(wanted.name)) tensors_[wanted.name] = maker_.make(wanted);
 }
 
-absl::Status Weights::AddFile(const std::string& folder, const std::string& file, const WeightMap* index) {
+absl::Status Weights::AddFile(const std::string& folder, const std::string& file, const WeightMap* index,
+                              const std::string& before) {
   ASSIGN_OR_RETURN(InputFile opened, InputFile::Open(folder, file));
   const InputFile& input = files_.emplace_back(std::move(opened));
   ASSIGN_OR_RETURN(auto stored, TensorsOf(input));
@@ -157,8 +193,8 @@ absl::Status Weights::AddFile(const std::string& folder, const std::string& file
       if (where != file)
         return Invalid(file, ": has tensor ", Shown(name), ", which ", kIndexFile, " lists in ", where);
     }
-    places_[name] = {&input, tensor.begin, tensor.bytes};
-    tensors_.emplace(name, std::move(tensor.form));
+    places_[before + name] = {&input, tensor.begin, tensor.bytes};
+    tensors_.emplace(before + name, std::move(tensor.form));
   }
   return absl::OkStatus();
 }
@@ -206,8 +242,8 @@ int64_t Weights::bytes() const {
   return sum;
 }
 
-WeightScope::WeightScope(const Weights& weights)
-    : weights_(&weights), used_(std::make_shared<std::set<std::string>>()) {}
+WeightScope::WeightScope(const Weights& weights, const TensorView* view)
+    : weights_(&weights), view_(view), used_(std::make_shared<std::set<std::string>>()) {}
 
 WeightScope WeightScope::operator/(std::string_view name) const {
   WeightScope inner = *this;
@@ -215,32 +251,47 @@ WeightScope WeightScope::operator/(std::string_view name) const {
   return inner;
 }
 
+WeightScope WeightScope::Suffixed(std::string_view suffix) const {
+  WeightScope beside = *this;
+  beside.prefix_ = Cat(std::string_view(prefix_).substr(0, prefix_.size() - 1), suffix, ".");
+  return beside;
+}
+
 std::string WeightScope::Path(std::string_view name) const { return Cat(prefix_, name); }
 
-bool WeightScope::Has(std::string_view name) const { return weights_->Has(Path(name)); }
+bool WeightScope::Has(std::string_view name) const {
+  if (view_ == nullptr) return weights_->Has(Path(name));
+  const ViewedTensor* viewed = view_->Find(Path(name));
+  return viewed != nullptr &&
+         std::ranges::all_of(viewed->names(), [&](const std::string& of) { return weights_->Has(of); });
+}
 
 absl::StatusOr<Tensor> WeightScope::Get(std::string_view name, const std::vector<int64_t>& shape) const {
   return Read({Path(name), shape, std::nullopt});
 }
 
 absl::StatusOr<Tensor> WeightScope::Read(const WantedTensor& wanted) const {
+  if (view_ != nullptr) return ReadViewed(wanted);
+  const std::string shown = Cat("\"", wanted.name, "\"");
   weights_->Want(wanted);
   auto found = weights_->tensors().find(wanted.name);
-  if (found == weights_->tensors().end()) {
-    return absl::NotFoundError(
-        Cat("tensor \"", wanted.name, "\" of shape ", WantedText(wanted.shape), " is missing"));
-  }
+  if (found == weights_->tensors().end()) return Missing(wanted, shown);
   used_->insert(wanted.name);
-  const Tensor& tensor = found->second;
-  if (wanted.integers ? tensor.dtype != DType::kI64 : !IsFloat(tensor.dtype)) {
-    return Invalid("tensor \"", wanted.name, "\" is ", Name(tensor.dtype), ", not ",
-                   wanted.integers ? Name(DType::kI64) : "of a float type");
-  }
-  if (!Fits(tensor.shape, wanted.shape)) {
-    return Invalid("tensor \"", wanted.name, "\" has shape ", ShapeText(tensor.shape), ", not ",
-                   WantedText(wanted.shape));
-  }
+  RETURN_IF_ERROR(CheckWanted(found->second, wanted, shown));
   return weights_->Read(wanted.name);
+}
+
+absl::StatusOr<Tensor> WeightScope::ReadViewed(const WantedTensor& wanted) const {
+  const ViewedTensor* viewed = view_->Find(wanted.name);
+  if (viewed == nullptr) return Missing(wanted, Cat("\"", wanted.name, "\""));
+  for (const std::string& name : viewed->names()) {
+    if (!weights_->Has(name)) return Missing(wanted, Cat("\"", name, "\" (", wanted.name, ")"));
+    used_->insert(name);
+  }
+  ASSIGN_OR_RETURN(Tensor tensor, viewed->Make(*weights_));
+  const std::string first = viewed->names().empty() ? "" : viewed->names()[0];
+  RETURN_IF_ERROR(CheckWanted(tensor, wanted, Cat("\"", first, "\" (", wanted.name, ")")));
+  return tensor;
 }
 
 absl::StatusOr<Tensor> WeightScope::Optional(std::string_view name, const std::vector<int64_t>& shape) const {
@@ -269,7 +320,8 @@ absl::StatusOr<std::vector<int64_t>> WeightScope::Integers(std::string_view name
 
 absl::Status WeightScope::AllUsed() const {
   for (const auto& [name, tensor] : weights_->tensors()) {
-    if (!used_->contains(name)) return Invalid("tensor ", Shown(name), " belongs to no part of the model");
+    if (!used_->contains(name) && (view_ == nullptr || !view_->Ignores(name)))
+      return Invalid("tensor ", Shown(name), " belongs to no part of the model");
   }
   return absl::OkStatus();
 }

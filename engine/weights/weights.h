@@ -48,8 +48,10 @@ class Weights {
  public:
   // FOLDER/model.safetensors, or FOLDER/model.safetensors.index.json with its shards. A hostile file is
   // refused with a message that names the file and the tensor (reference/serving.md 2.3): nothing is trusted
-  // before it is checked, links that leave the folder are refused.
-  static absl::StatusOr<std::unique_ptr<Weights>> Load(const std::string& folder);
+  // before it is checked, links that leave the folder are refused. `modules`: folders in it that hold parts
+  // of the model, each in one file; their tensors get "MODULE/" before their names.
+  static absl::StatusOr<std::unique_ptr<Weights>> Load(const std::string& folder,
+                                                       const std::vector<std::string>& modules = {});
   // One file.
   static absl::StatusOr<std::unique_ptr<Weights>> LoadFile(const std::string& path);
   // For tests: tensors whose data somebody else keeps.
@@ -85,9 +87,11 @@ class Weights {
   };
 
   Weights() = default;
-  // With an index, exactly the tensors that it lists in `file`.
+  // model.safetensors, or the files of an index.
+  absl::Status AddFolder(const std::string& folder);
+  // With an index, exactly the tensors that it lists in `file`. `before`: of their names.
   absl::Status AddFile(const std::string& folder, const std::string& file,
-                       const std::map<std::string, std::string>* index);
+                       const std::map<std::string, std::string>* index, const std::string& before = "");
   void BeginDigests();
   WeightMaker maker_;
   mutable std::map<std::string, Tensor> tensors_;  // more with each that is made
@@ -97,13 +101,17 @@ class Weights {
   std::shared_future<Files> digests_;  // made until stop_ by a thread that reads the files: ends before them
 };
 
+class TensorView;
+
 // The tensors below a name: (scope / "layers.3" / "attention").Get("q.weight", {768, 768}). A small value;
 // copies refer to the same weights. Remembers which tensors were asked for, so that a loader can refuse a
-// file that has more.
+// file that has more. With a view, names are the view's, and messages name what the file has for them.
 class WeightScope {
  public:
-  explicit WeightScope(const Weights& weights);
+  explicit WeightScope(const Weights& weights, const TensorView* view = nullptr);
   WeightScope operator/(std::string_view name) const;
+  // What lies beside it: of "layers.3.norm1", with "_post", "layers.3.norm1_post".
+  WeightScope Suffixed(std::string_view suffix) const;
 
   bool Has(std::string_view name) const;
   // NOT_FOUND and INVALID_ARGUMENT messages name the tensor, its shape, and the shape wanted. -1 in `shape`
@@ -123,8 +131,10 @@ class WeightScope {
 
  private:
   absl::StatusOr<Tensor> Read(const WantedTensor& wanted) const;
+  absl::StatusOr<Tensor> ReadViewed(const WantedTensor& wanted) const;
   const Weights* weights_;
-  std::shared_ptr<std::set<std::string>> used_;
+  const TensorView* view_;                       // null: names are the file's
+  std::shared_ptr<std::set<std::string>> used_;  // of the file's
   std::string prefix_;
 };
 

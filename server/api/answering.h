@@ -74,6 +74,7 @@ class Answering : public InputJobs {
             .urgency = urgency(),
             .source = std::move(input.global_ids),
             .labels = std::move(input.labels),
+            .types = std::move(input.types),
             .numbers = std::move(input.numbers),
             .columns = input.columns,
             .image = std::move(input.image)};

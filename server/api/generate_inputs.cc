@@ -111,7 +111,8 @@ JobInput GenerateInputs::Prompt(ReadInput read) const {
   JobInput input{.model = &model().model(),
                  .ids = std::move(read.ids),
                  .urgency = urgency(),
-                 .labels = std::move(read.labels)};
+                 .labels = std::move(read.labels),
+                 .types = std::move(read.types)};
   const ModelInfo& info = model().info();
   if (info.architecture == Architecture::kEncoderDecoder)
     input.source = std::exchange(input.ids, {info.decoder_start_token_id});

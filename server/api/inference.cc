@@ -130,12 +130,14 @@ class ScoreInputs final : public Answering<v1::ScoreRequest, v1::ScoreResponse> 
       ASSIGN_OR_RETURN(ReadInput context, reader().Read(item.context(), where + ".context"));
       ids = std::move(context.ids);
       read.input.labels = std::move(context.labels);
+      read.input.types = std::move(context.types);
     }
     if (sourced) read.input.source = std::exchange(ids, {info().decoder_start_token_id});
     read.begin = std::ssize(ids);
     ASSIGN_OR_RETURN(ReadInput continuation,
                      continuations_.ReadContinuation(item.continuation(), where + ".continuation"));
     ids.insert(ids.end(), continuation.ids.begin(), continuation.ids.end());
+    if (!read.input.types.empty()) read.input.types.resize(ids.size());
     RETURN_IF_ERROR(AtField(BeginImage(model(), &read.input), where));
     if (read.input.start_put) ++read.begin;
     const int64_t length = read.input.drawn ? read.input.pixels() : std::ssize(ids);

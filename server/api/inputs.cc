@@ -123,6 +123,8 @@ absl::StatusOr<ReadInput> InputReader::ReadContinuation(const v1::Input& input,
     return AtField(Invalid("a continuation has no global input: it is of what an encoder reads"),
                    where + ".global_input");
   }
+  if (!input.tokens().types().empty())
+    return AtField(Invalid("a continuation's tokens have no types: all are 0"), where + ".tokens.types");
   return ReadIds(input, where, {.add_special_tokens = false});
 }
 
@@ -278,7 +280,24 @@ absl::StatusOr<ReadInput> InputReader::ReadTokens(const v1::Tokens& tokens, cons
     if (id < 0 || id >= vocabulary)
       return AtField(Invalid("ids[", i, "] is ", id, ", ids are 0 to ", vocabulary - 1), where);
   }
-  return ReadInput{.ids = {tokens.ids().begin(), tokens.ids().begin() + count}, .offsets = {}};
+  if (absl::Status status = CheckTypes(tokens); !status.ok()) return AtField(status, where + ".types");
+  ReadInput read{.ids = {tokens.ids().begin(), tokens.ids().begin() + count}, .offsets = {}};
+  if (!tokens.types().empty()) read.types.assign(tokens.types().begin(), tokens.types().begin() + count);
+  return read;
+}
+
+absl::Status InputReader::CheckTypes(const v1::Tokens& tokens) const {
+  const int64_t known = model_->info().type_vocab_size;
+  const int count = tokens.types_size();
+  if (count == 0) return absl::OkStatus();
+  if (known == 0) return Invalid("'", model_->spec.name, "' knows no types of tokens");
+  if (count != tokens.ids_size())
+    return Invalid("there are ", count, " types for ", tokens.ids_size(), " ids, each has one");
+  for (int i = 0; i < count; ++i) {
+    if (tokens.types(i) < 0 || tokens.types(i) >= known)
+      return Invalid("types[", i, "] is ", tokens.types(i), ", types are 0 to ", known - 1);
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::vector<int32_t>> InputReader::ReadGlobalTokens(const v1::GlobalTokens& named,
@@ -364,7 +383,10 @@ absl::StatusOr<ReadInput> InputReader::Encode(std::string_view text, std::option
   metrics_->Tokenized(clock_->Now() - begin);
   if (!HasContent(encoding.offsets)) return Error(ErrorReason::kInputEmpty, "the text gives no tokens");
   RETURN_IF_ERROR(CheckLength(static_cast<int64_t>(encoding.ids.size())));
-  return ReadInput{.ids = std::move(encoding.ids), .offsets = std::move(encoding.offsets)};
+  ReadInput read{.ids = std::move(encoding.ids), .offsets = std::move(encoding.offsets)};
+  // Where all tokens are of one type, it does not matter what the tokenizer says.
+  if (model_->info().type_vocab_size > 1) read.types = std::move(encoding.type_ids);
+  return read;
 }
 
 absl::Status InputReader::CheckText(std::string_view text) const {

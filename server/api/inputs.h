@@ -28,6 +28,7 @@ struct ReadInput {
   // Of each token: 1 if the input names it a global one; empty if it names none. With a global input, what
   // the token belongs to, as Work has it.
   std::vector<int32_t> labels;
+  std::vector<int32_t> types{};       // of each token, of models that know types; empty: all are 0
   std::vector<int32_t> global_ids{};  // of models that read a global input
   std::vector<float> numbers{};  // instead of ids: of vectors, or of an image's patches; with ids: of rows
   int64_t columns = 0;           // of an image: patches beside each other
@@ -87,6 +88,7 @@ class InputReader {
   absl::Status ReadGlobalInput(const v1::GlobalInput& given, const std::string& where, ReadInput& read) const;
   absl::Status CheckGlobalIds(const v1::GlobalInput& given) const;
   absl::Status CheckMembership(const v1::GlobalInput& given, int64_t globals, int64_t tokens) const;
+  absl::Status CheckTypes(const v1::Tokens& tokens) const;
   absl::StatusOr<ReadInput> Encode(std::string_view text, std::optional<std::string_view> pair,
                                    const EncodeOptions& options) const;
   bool Reads(v1::InputKind kind) const;

@@ -272,6 +272,7 @@ void AddInterface(const ServedModel& model, v1::ModelDescription* out) {
   for (v1::InputKind kind : KindsOf(model)) out->add_inputs(kind);
   for (const std::string& rpc : RpcsOf(info)) out->add_rpcs(Cat("heed.v1.Inference.", rpc));
   out->set_max_global_tokens(info.max_global_tokens);
+  out->set_token_types(info.type_vocab_size);
   AddNumbers(model, out);
   if (info.global_input.read) {
     v1::GlobalInputDescription& global = *out->mutable_global_input();

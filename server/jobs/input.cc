@@ -43,6 +43,19 @@ absl::Status CheckLabels(const JobInput& input) {
   return absl::OkStatus();
 }
 
+absl::Status CheckTypes(const JobInput& input) {
+  const int64_t types = std::ssize(input.types), known = input.model->info().type_vocab_size;
+  if (types == 0) return absl::OkStatus();
+  if (known == 0) return Invalid("the input's tokens have types, of which the model knows none");
+  if (types != std::ssize(input.ids))
+    return Invalid("the input has ", types, " types, and ", input.ids.size(), " tokens");
+  for (int64_t i = 0; i < types; ++i) {
+    if (input.types[i] < 0 || input.types[i] >= known)
+      return Invalid("type ", i, " is ", input.types[i], ", types are from 0 to ", known - 1);
+  }
+  return absl::OkStatus();
+}
+
 // Of each row's ids, those of categorical columns.
 absl::Status CheckCategories(const JobInput& input) {
   const std::vector<int64_t>& limits = input.model->info().id_limits;
@@ -105,6 +118,7 @@ int64_t JobInput::labelled() const {
 
 absl::Status Validate(const JobInput& input) {
   const ModelInfo& info = input.model->info();
+  RETURN_IF_ERROR(CheckTypes(input));
   if (info.global_input.read) {
     RETURN_IF_ERROR(CheckGlobalInput(input));
     return CheckIds(input.ids, "input", info.max_tokens, info.vocab_size);
@@ -146,7 +160,7 @@ Work NextRows(Sequence* sequence, const JobInput& input, int64_t begin, int64_t 
   }
   if (!input.labels.empty()) {
     CHECK(begin == 0 && rows >= input.rows()) << "what has labels is read whole";
-    return {.sequence = sequence, .tokens = input.ids, .labels = input.labels};
+    return {.sequence = sequence, .tokens = input.ids, .types = input.types, .labels = input.labels};
   }
   if (input.model->info().input.kind != InputRow::Kind::kToken) {
     CHECK(begin == 0 && rows >= input.rows()) << "what is no text is read whole";
@@ -155,8 +169,10 @@ Work NextRows(Sequence* sequence, const JobInput& input, int64_t begin, int64_t 
   const bool more = begin + rows < std::ssize(input.ids);
   const int64_t count = more ? (begin + rows) / kGrid * kGrid - begin : rows;
   CHECK(count > 0) << rows << " rows after " << begin;
-  const std::span<const int32_t> next = std::span(input.ids).subspan(begin, count);
-  return {.sequence = sequence, .tokens = {next.begin(), next.end()}, .more = more};
+  const auto next = [&](const std::vector<int32_t>& all) {
+    return all.empty() ? all : std::vector<int32_t>(all.begin() + begin, all.begin() + begin + count);
+  };
+  return {.sequence = sequence, .tokens = next(input.ids), .types = next(input.types), .more = more};
 }
 
 std::vector<std::pair<int32_t, float>> Largest(std::span<const float> scores, int64_t top) {

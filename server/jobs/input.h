@@ -22,8 +22,9 @@ struct JobInput {
   const Model* model = nullptr;  // outlives the job
   std::vector<int32_t> ids;      // special tokens included
   Urgency urgency;
-  std::vector<int32_t> source;  // of an encoder-decoder, or a global input
-  std::vector<int32_t> labels;  // of each row that an encoder reads (RowLabel); empty: none are given
+  std::vector<int32_t> source;   // of an encoder-decoder, or a global input
+  std::vector<int32_t> labels;   // of each row that an encoder reads (RowLabel); empty: none are given
+  std::vector<int32_t> types{};  // of each id, of models that know types; empty: all are 0
   bool drawn = false;      // the ids are an image's (ModelInfo::drawn), with what stands before its pixels
   bool start_put = false;  // which the caller has not given
   // Which weights of attention are wanted: each is within the model and its rows. Then the first phase is one
@@ -48,7 +49,8 @@ struct JobInput {
 // model reads: ids of its vocabulary or of a table's columns, and finite numbers, of an image whole lines of
 // patches; and the source, of an encoder-decoder alone, 1 .. max_source_tokens of it; and unless the labels,
 // if any are given, are one for each row of the encoder, at most max_global_tokens of them 1 and the others
-// 0. A global input is as a source is, and the labels are 0 or places in it, counted from 1.
+// 0. A global input is as a source is, and the labels are 0 or places in it, counted from 1. Types, if any
+// are given, are one for each id, below type_vocab_size.
 absl::Status Validate(const JobInput& input);
 
 // Of a job whose first phase reads the input, and which holds `sequences` of up to `longest` tokens.

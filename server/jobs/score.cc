@@ -74,6 +74,7 @@ absl::StatusOr<std::shared_ptr<Job>> NewScoreJob(JobInput input, int64_t context
   std::vector<int32_t> wanted = RowsBefore(context, tokens);
   std::vector<int32_t> targets(input.ids.end() - std::ssize(wanted), input.ids.end());
   input.ids.pop_back();
+  if (!input.types.empty()) input.types.pop_back();
   return std::make_shared<ScoreJob>(input, std::move(wanted), std::move(targets), options, std::move(done));
 }
 

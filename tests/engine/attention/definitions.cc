@@ -8,7 +8,6 @@
 #include <map>
 #include <numeric>
 
-#include "engine/attention/t5_buckets.h"
 #include "gtest/gtest.h"
 
 namespace heed {
@@ -208,77 +207,6 @@ Sum DotProduct(const Pair& at) {
 
 double Value(const Pair& at, int64_t t) { return at.passage->product(2).At(at.j, at.head * at.dim() + t); }
 
-// A key-value head for some query heads.
-int KeyHead(const Pair& at) {
-  return at.head / (at.heads() / at.options().value("num_key_value_heads", at.heads()));
-}
-
-Vector Turned(const Pair& at, Vector x, int64_t position) {
-  const auto rope = at.options().find("rope");
-  if (rope == at.options().end()) return x;
-  const int64_t dims = rope->value("dims", at.dim());
-  const bool interleaved = rope->value("layout", "half") == "interleaved";
-  for (int64_t t = 0; t < dims / 2; ++t) {
-    const double turn = std::pow(rope->value("theta", 10000.0),
-                                 -2.0 * static_cast<double>(t) / static_cast<double>(dims)),
-                 angle = static_cast<double>(position) * turn;
-    double &a = x[interleaved ? 2 * t : t], &b = x[interleaved ? 2 * t + 1 : t + dims / 2];
-    const double turned = a * std::cos(angle) - b * std::sin(angle);
-    b = a * std::sin(angle) + b * std::cos(angle);
-    a = turned;
-  }
-  return x;
-}
-
-// ALiBi's, which is not 2^(-8 (head + 1) / heads) where the heads are no power of 2.
-double Slope(int head, int heads) {
-  const int p = 1 << static_cast<int>(std::log2(heads));
-  return head < p ? std::pow(2.0, -8.0 * (head + 1) / p)
-                  : std::pow(2.0, -8.0 * (2 * (head - p) + 1) / (2 * p));
-}
-
-// What is added at a distance.
-Sum DistanceBias(const Pair& at, int64_t distance) {
-  const Json& o = at.options();
-  Sum bias;
-  if (o.value("alibi", false))
-    bias.Add(-Slope(at.head, at.heads()) * static_cast<double>(std::abs(distance)));
-  if (!o.contains("relative_bias")) return bias;
-  const T5Buckets buckets(o["relative_bias"]["buckets"], o["relative_bias"]["max_distance"],
-                          !at.layer().causal());
-  bias.Add(at.layer().tensor("relative_bias")[buckets.Bucket(distance) * at.heads() + at.head]);
-  return bias;
-}
-
-// Shaw's vector of the pair, in the table of this name.
-double ShawVector(const Pair& at, const char* name, int64_t t) {
-  const Json& shaw = at.options()["shaw"];
-  const int64_t clip = shaw["max_distance"], table = shaw.value("per_head", false) ? at.head : 0;
-  const int64_t row = table * (2 * clip + 1) + std::clamp(at.j - at.i, -clip, clip) + clip;
-  return at.layer().tensor(name)[row * at.dim() + t];
-}
-
-// With sinks that are near by the cache, a row far from them is as far as the cache is long.
-Sum SoftmaxScore(const Pair& at) {
-  const Json& o = at.options();
-  const int64_t sinks = o.value("sinks", int64_t{0});
-  const bool cached = at.j < sinks && o.value("sink_positions", "cache") == "cache";
-  const int64_t place = cached ? std::min(at.i, sinks + o["window"].get<int64_t>() - 1) : at.i;
-  const Vector q = Turned(at, HeadOf(at.passage->product(0), at.i, at.head, at.dim()), place);
-  Vector k = Turned(at, HeadOf(at.passage->product(1), at.j, KeyHead(at), at.dim()), at.j);
-  for (int64_t t = 0; t < at.dim() && o.contains("shaw"); ++t) k[t] += ShawVector(at, "shaw_keys", t);
-  Sum score = Dot(q, k) * o.value("scale", 1 / Root(at));
-  const Sum bias = DistanceBias(at, place - at.j);
-  return {score.value + bias.value, score.size + bias.size};
-}
-
-double SoftmaxValue(const Pair& at, int64_t t) {
-  const Json& o = at.options();
-  const bool shaw = o.contains("shaw") && o["shaw"].value("values", true);
-  return at.passage->product(2).At(at.j, KeyHead(at) * at.dim() + t) +
-         (shaw ? ShawVector(at, "shaw_values", t) : 0);
-}
-
 Sum RelativeScore(const Pair& at) {
   return TransformerXlScore(*at.passage, at.i, at.head,
                             HeadOf(at.passage->product(1), at.j, at.head, at.dim()),
@@ -319,9 +247,10 @@ struct SoftmaxDefinition {
 const std::map<std::string, SoftmaxDefinition>& Softmaxes() {
   static const std::map<std::string, SoftmaxDefinition> all = {
       {"full", {SeesAll}},
-      {"softmax", {SeesWindow, SoftmaxScore, SoftmaxValue}},
+      {"softmax", {SeesWindow, SoftmaxScore, SoftmaxValue, AddSink}},
       {"sliding_window", {SeesBand, BandScore, BandValue}},
       {"relative_memory", {SeesMemory, RelativeScore}},
+      {"disentangled", {SeesAll, DisentangledScore}},
       {"persistent_memory", {SeesWindow, DotProduct, Value, AddSlots}},
       {"blockwise", {SeesBlock}},
       {"image_local_1d", {SeesImage1d}},

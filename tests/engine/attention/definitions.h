@@ -110,6 +110,12 @@ int64_t Clamp(const Json& options);
 Sum TransformerXlScore(const Passage& passage, int64_t i, int head, const std::vector<double>& key,
                        int64_t distance);
 
+// "softmax", which has most options: definitions_softmax.cc.
+Sum SoftmaxScore(const Pair& at);
+Sum DisentangledScore(const Pair& at);
+double SoftmaxValue(const Pair& at, int64_t t);
+void AddSink(const Passage& passage, int64_t i, int head, DefinedSoftmax& softmax);
+
 // ---------------------------------------------------------------- those that no pattern of positions gives
 
 // Who meets is a matter of what tokens are: definitions_sorted.cc.

@@ -109,7 +109,9 @@ class Passage {
   // cross-attention brings all of the source.
   void Extend(AttentionRun& run, int64_t begin, int64_t end, bool backwards = false) {
     AttentionRows rows = RowsOf(begin, end);
-    const std::vector<Rows> views = Views(rows);
+    const std::vector<OwnedRows> products = Products(rows);
+    std::vector<Rows> views;
+    for (const OwnedRows& product : products) views.push_back(product.rows());
     rows.products = views.data();
     std::vector<float> weights(weights_.empty() ? 0 : heads() * rows.count * source_, std::nanf(""));
     if (!weights.empty()) rows.weights = weights.data();
@@ -164,14 +166,18 @@ class Passage {
     if (!labels_.empty()) rows.labels = &labels_[begin];
     return rows;
   }
-  std::vector<Rows> Views(const AttentionRows& rows) const {
-    std::vector<Rows> views;
+  // As the layer hands them on: finished, where that is asked for.
+  std::vector<OwnedRows> Products(const AttentionRows& rows) const {
+    std::vector<OwnedRows> products;
     for (size_t p = 0; p < products_.size(); ++p) {
-      const bool of_source = layer_.attention().products()[p].of_source;
-      views.push_back(of_source ? products_[p].rows().Slice(0, rows.source_count)
-                                : products_[p].rows().Slice(rows.first, rows.count));
+      const Product& product = layer_.attention().products()[p];
+      const OwnedRows& all = products_[p];
+      OwnedRows& own = products.emplace_back(
+          layer_.type(), product.of_source ? rows.source_count : rows.count, all.rows().cols);
+      Convert(all.rows().Slice(product.of_source ? 0 : rows.first, own.rows().rows), own.rows());
+      if (product.finish) product.finish(own.rows());
     }
-    return views;
+    return products;
   }
   void Do(AttentionRun& run, const AttentionRows& rows, int stage, int64_t task) {
     Scratch scratch;

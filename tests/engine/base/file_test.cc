@@ -4,6 +4,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <filesystem>
+
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/engine/base/temp_folder.h"
@@ -29,6 +31,22 @@ TEST(InputFile, ReadsAllOrAPart) {
   ASSERT_TRUE(file->ReadAt(5, part.data(), 5).ok());
   EXPECT_EQ(part, "bytes");
   EXPECT_EQ(file->ReadAt(6, part.data(), 5).message(), "a: ends at byte 10, not at 11");
+}
+
+TEST(InputFile, ASnapshotOfTheHubsCacheLinksToItsBlobsAlone) {
+  namespace fs = std::filesystem;
+  TempFolder cache;
+  const std::string model = cache / "models--a--b", snapshot = model + "/snapshots/0123";
+  fs::create_directories(snapshot);
+  fs::create_directories(model + "/blobs");
+  cache.Write("models--a--b/blobs/4567", "numbers");
+  cache.Write("secret", "of somebody else");
+  fs::create_symlink("../../blobs/4567", snapshot + "/model.safetensors");
+  fs::create_symlink("../../../secret", snapshot + "/outside");
+  fs::create_symlink("../../blobs/../../secret", snapshot + "/through");
+  EXPECT_EQ(InputFile::Open(snapshot, "model.safetensors")->Read().value(), "numbers");
+  for (const char* name : {"outside", "through"})
+    EXPECT_THAT(InputFile::Open(snapshot, name).status().message(), HasSubstr("leads out of its folder"));
 }
 
 TEST(InputFile, ReadsAnEmptyFile) {

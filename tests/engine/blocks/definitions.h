@@ -13,7 +13,7 @@
 
 namespace heed {
 
-constexpr double kFloat = 6e-8, kBfloat = 0.002;  // half a unit in the last place: 2^-24, 2^-9
+constexpr double kFloat = 6e-8, kBfloat = 0.004;  // half a unit in the last place: 2^-24, 2^-8
 
 // Numbers and the largest errors of a computation of them.
 struct Bounded {
@@ -70,6 +70,14 @@ inline double Activated(Activation activation, double x) {
       return x * std::erfc(-x / std::sqrt(2)) / 2;
     case Activation::kSilu:
       return x / (1 + std::exp(-x));
+    case Activation::kGeluTanh:
+      return x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x))) / 2;
+    case Activation::kTanh:
+      return std::tanh(x);
+    case Activation::kQuickGelu:
+      return x / (1 + std::exp(-1.702 * x));
+    case Activation::kRelu2:
+      return x > 0 ? x * x : 0;
     default:
       ADD_FAILURE() << "no example has this activation";
       return NAN;
@@ -77,7 +85,7 @@ inline double Activated(Activation activation, double x) {
 }
 
 // down(act(up x)), or down(act(gate x) * up x), of the tensors under `prefix`. Activations are no steeper
-// than 1.13, and computed to some 30 roundings.
+// than 1.13, but for a square, and computed to some 30 roundings.
 inline Bounded Dense(const FeedForwardLayer& layer, const std::string& prefix, const Numbers& row) {
   constexpr double kSteepest = 1.13, kOfActivation = 30 * kFloat;
   const HiddenAct act = *ParseHiddenAct(layer.example().act);
@@ -88,7 +96,9 @@ inline Bounded Dense(const FeedForwardLayer& layer, const std::string& prefix, c
     double& value = hidden.value[i];
     double& error = hidden.error[i];
     const double active = Activated(act.activation, gate.value[i]);
-    const double active_error = kSteepest * gate.error[i] + kOfActivation * (1 + std::abs(gate.value[i]));
+    const double read = std::abs(gate.value[i]), square = 2 * (read + gate.error[i]);
+    const double steepest = act.activation == Activation::kRelu2 ? square : kSteepest;
+    const double active_error = steepest * gate.error[i] + kOfActivation * (1 + std::max(read, active));
     error = act.gated ? std::abs(active) * error + (std::abs(value) + error) * active_error : active_error;
     value = act.gated ? active * value : active;
     if (bf16) error += kBfloat * (std::abs(value) + error);

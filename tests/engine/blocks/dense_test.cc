@@ -7,7 +7,8 @@ namespace heed {
 namespace {
 
 TEST(DenseFeedForward, IsItsDefinitionInEveryPrecision) {
-  for (const char* act : {"relu", "gelu", "silu", "swiglu", "geglu", "reglu"}) {
+  for (const char* act : {"relu", "gelu", "gelu_new", "silu", "tanh", "quick_gelu", "relu2", "swiglu",
+                          "geglu", "reglu", "geglu_new"}) {
     for (Precision precision : {Precision::kF32, Precision::kBf16, Precision::kInt8}) {
       const FeedForwardLayer layer(DenseExample(act), precision);
       const Numbers x = RandomInput(layer, 11), out = Pass(layer, x).out;
@@ -17,6 +18,14 @@ TEST(DenseFeedForward, IsItsDefinitionInEveryPrecision) {
       }
     }
   }
+}
+
+TEST(DenseFeedForward, MayHaveAnIntermediateSizeOfItsOwn) {
+  const FeedForwardLayer layer(DenseExample(), Precision::kF32);
+  const int64_t hidden = layer.example().hidden;
+  EXPECT_TRUE(layer.New({{"type", "dense"}, {"intermediate_size", hidden}}).ok());
+  const auto refused = layer.New({{"type", "dense"}, {"intermediate_size", hidden - 1}});
+  EXPECT_THAT(std::string(refused.status().message()), testing::HasSubstr("up.weight"));
 }
 
 TEST(DenseFeedForward, NeedsTheModelsIntermediateSize) {

@@ -39,7 +39,7 @@ struct FeedForwardExample {
 
 inline FeedForwardExample DenseExample(const std::string& act = "gelu") {
   FeedForwardExample example{.type = "dense", .act = act};
-  example.shapes = DenseShapes("", example.width, example.hidden, act.ends_with("glu"));
+  example.shapes = DenseShapes("", example.width, example.hidden, ParseHiddenAct(act)->gated);
   return example;
 }
 
@@ -50,8 +50,18 @@ inline FeedForwardExample MoeExample(int64_t experts, int64_t top_k, const std::
   example.shapes["router.weight"] = {experts, example.width};
   for (int64_t e = 0; e < experts; ++e) {
     example.shapes.merge(DenseShapes("experts." + std::to_string(e) + ".", example.width, example.hidden,
-                                     act.ends_with("glu")));
+                                     ParseHiddenAct(act)->gated));
   }
+  return example;
+}
+
+// With an expert for all rows, wider than the width and narrower than the others.
+inline FeedForwardExample SharedMoeExample(bool gated) {
+  FeedForwardExample example = MoeExample(5, 3, "swiglu");
+  example.options = std::string("{\"experts\": 5, \"top_k\": 3, \"shared_size\": 56, \"shared_gate\": ") +
+                    (gated ? "true" : "false") + "}";
+  example.shapes.merge(DenseShapes("shared.", example.width, 56, /*gated=*/true));
+  if (gated) example.shapes["shared_gate.weight"] = {1, example.width};
   return example;
 }
 
@@ -72,9 +82,17 @@ inline FeedForwardExample PkmExample(const PkmSizes& sizes = {}) {
 
 // What the contract tests try. A type of feed_forwards.def that has none here fails.
 inline std::vector<FeedForwardExample> FeedForwardExamples() {
-  return {DenseExample(),           DenseExample("swiglu"),    MoeExample(1, 1), MoeExample(6, 1, "relu"),
-          MoeExample(5, 2),         MoeExample(3, 2, "geglu"), PkmExample(),     PkmExample({5, 420, 6, 17}),
-          PkmExample({1, 4, 14, 4})};
+  return {DenseExample(),
+          DenseExample("swiglu"),
+          MoeExample(1, 1),
+          MoeExample(6, 1, "relu"),
+          MoeExample(5, 2),
+          MoeExample(3, 2, "geglu"),
+          PkmExample(),
+          PkmExample({5, 420, 6, 17}),
+          PkmExample({1, 4, 14, 4}),
+          SharedMoeExample(false),
+          SharedMoeExample(true)};
 }
 
 // Normal numbers, matrices such that a product of normal numbers with them is normal.

@@ -109,6 +109,29 @@ TEST(MoeFeedForward, IdleExpertsCostNothingAndAPanelIsReadOnceForAllItsRows) {
   }
 }
 
+TEST(MoeFeedForward, ASharedExpertAnswersEveryRow) {
+  for (const bool gated : {false, true}) {
+    const FeedForwardExample example = SharedMoeExample(gated);
+    const auto tensors = RandomTensors(example);
+    FeedForwardExample without = MoeExample(5, 3, "swiglu");
+    auto rest = tensors;
+    std::erase_if(rest, [](const auto& tensor) { return tensor.first.starts_with("shared"); });
+    const FeedForwardLayer all(example, Precision::kF32, tensors), alone(without, Precision::kF32, rest);
+    const Numbers x = RandomInput(all, 7), y = Pass(all, x).out, routed = Pass(alone, x).out;
+    for (int64_t r = 0; r < 7; ++r) {
+      const Numbers row = RowOf(x, r, all.width());
+      const Bounded shared = Dense(all, "shared.", row);
+      double gate = 1;
+      if (gated)
+        gate = 1 / (1 + std::exp(-Linear(all, "shared_gate", Exactly(row), Precision::kF32).value[0]));
+      for (int64_t c = 0; c < all.width(); ++c) {
+        const int64_t i = r * all.width() + c;
+        EXPECT_NEAR(y[i] - routed[i], gate * shared.value[c], 1e-3) << gated << " " << r << " " << c;
+      }
+    }
+  }
+}
+
 TEST(MoeFeedForward, ARowCostsItsExpertsAlone) {
   const FeedForwardLayer dense(DenseExample(), Precision::kF32);
   for (int64_t top_k : {1, 2}) {
@@ -130,7 +153,8 @@ TEST(MoeFeedForward, RefusesWithTheFieldTheValueAndTheLimit) {
       {{{"type", "moe"}}, {".experts", "missing"}},
       {{{"type", "moe"}, {"experts", 0}}, {".experts", "0", "1"}},
       {{{"type", "moe"}, {"experts", 70000}}, {".experts", "70000", "65536"}},
-      {{{"type", "moe"}, {"experts", 4}, {"top_k", 3}}, {".top_k", "3", "2"}},
+      {{{"type", "moe"}, {"experts", 4}, {"top_k", 5}}, {".top_k", "5", "4"}},
+      {{{"type", "moe"}, {"experts", 4}, {"shared_gate", true}}, {"shared_gate", "shared_size 0"}},
       {{{"type", "moe"}, {"experts", 4}, {"top_k", 0}}, {".top_k", "0", "1"}},
       {{{"type", "moe"}, {"experts", 1}, {"top_k", 2}}, {".top_k", "2", "1"}},
       {{{"type", "moe"}, {"experts", 4}, {"capacity", 1.25}}, {"capacity", "1.25", "null"}},

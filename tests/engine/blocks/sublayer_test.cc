@@ -1,6 +1,7 @@
 // What an attention may do with rows that are not at hand is what its layer does with those that are.
 #include "engine/blocks/sublayer.h"
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -10,7 +11,9 @@
 
 #include "absl/log/check.h"
 #include "engine/base/status.h"
+#include "engine/base/threads.h"
 #include "engine/ops/gemm.h"
+#include "engine/ops/rows.h"
 #include "gtest/gtest.h"
 
 namespace heed {
@@ -22,10 +25,13 @@ class RandomWeights {
  public:
   RandomWeights() {
     for (const char* name : {"q", "k", "v", "o"}) Add(Cat(name, ".weight"), {kWidth, kWidth});
-    for (const char* name : {"k.bias", "norm.weight", "norm.bias"}) Add(name, {kWidth});
+    for (const char* name : {"k.bias", "norm.weight", "norm.bias", "norm_post.weight", "norm_post.bias"})
+      Add(name, {kWidth});
+    for (const char* name : {"q_norm.weight", "k_norm.weight"}) Add(name, {kWidth});
     weights_ = Weights::Of(tensors_);
   }
   WeightScope scope() const { return WeightScope(*weights_); }
+  const float* numbers(const std::string& name) const { return numbers_.at(name).data(); }
 
  private:
   void Add(const std::string& name, std::vector<int64_t> shape) {
@@ -43,10 +49,15 @@ class RandomWeights {
   std::unique_ptr<Weights> weights_;
 };
 
-AttentionSublayer SublayerOf(const RandomWeights& weights, NormPlacement placement, Precision precision) {
-  const AttentionSetting setting{
-      .width = kWidth, .num_heads = 3, .causal = true, .precision = precision, .where = "test"};
-  const Json options = *ParseJson(R"({"type": "full"})", "options");
+AttentionSublayer SublayerOf(const RandomWeights& weights, NormPlacement placement, Precision precision,
+                             const char* attention_options = R"({"type": "full"})", bool cross = false) {
+  const AttentionSetting setting{.width = kWidth,
+                                 .num_heads = 3,
+                                 .causal = !cross,
+                                 .cross = cross,
+                                 .precision = precision,
+                                 .where = "test"};
+  const Json options = *ParseJson(attention_options, "options");
   JsonFields fields(options, "test");
   auto attention = NewAttention(setting, fields, weights.scope());
   CHECK(attention.ok()) << attention.status();
@@ -58,8 +69,8 @@ AttentionSublayer SublayerOf(const RandomWeights& weights, NormPlacement placeme
 
 TEST(AttentionSublayer, RowsThatAreNotAtHandAreNormedAndMultipliedAsThoseThatAre) {
   const RandomWeights weights;
-  for (NormPlacement placement :
-       {NormPlacement::kPre, NormPlacement::kPost, NormPlacement::kResPost, NormPlacement::kNone}) {
+  for (NormPlacement placement : {NormPlacement::kPre, NormPlacement::kPost, NormPlacement::kResPost,
+                                  NormPlacement::kSandwich, NormPlacement::kNone}) {
     for (Precision wanted : {Precision::kF32, Precision::kBf16, Precision::kInt8}) {
       const Precision precision = Supported(wanted);
       const AttentionSublayer sublayer = SublayerOf(weights, placement, precision);
@@ -83,6 +94,61 @@ TEST(AttentionSublayer, RowsThatAreNotAtHandAreNormedAndMultipliedAsThoseThatAre
         EXPECT_EQ(std::memcmp(products.rows().at(r), again.rows().at(r), products.rows().cols * SizeOf(type)),
                   0)
             << Name(wanted) << " row " << r;
+      }
+    }
+  }
+}
+
+// What Open() and OpenSource() make of some rows, by a team of so many.
+std::vector<RowBuffer> ProductsOf(const AttentionSublayer& sublayer, Precision precision, int threads) {
+  const DType type = ActivationType(precision);
+  RowBuffer x(kRows, kWidth, DType::kF32), products(kRows, sublayer.products_width(), type),
+      of_source(kRows, std::max<int64_t>(1, sublayer.source_products_width()), type);
+  for (int64_t r = 0; r < kRows; ++r) {
+    for (int64_t c = 0; c < kWidth; ++c)
+      x.rows().As<float>().row(r)[c] = static_cast<float>((r * 31 + c * 17) % 23) - 9;
+  }
+  BlockBuffers buffers({.width = kWidth, .reads = kWidth, .shared_bytes = 0}, precision);
+  const std::vector<int64_t> positions(kRows, 7);
+  Threads pool(threads);
+  std::vector<Scratch> scratch(threads);
+  pool.RunTeam([&](Team& team) {
+    RowBlock block{team, scratch[team.rank()], buffers, x.rows().As<float>()};
+    sublayer.Open(block, {.positions = positions, .labels = {}}, products.rows());
+    if (sublayer.cross()) sublayer.OpenSource(block, of_source.rows());
+  });
+  std::vector<RowBuffer> made;
+  made.push_back(std::move(products));
+  made.push_back(std::move(of_source));
+  return made;
+}
+
+// Over all heads: the formula, on products that are made without it.
+TEST(AttentionSublayer, QueriesAndKeysAreNormedBeforeTheAttentionReadsThem) {
+  const RandomWeights weights;
+  const float* const gains[] = {weights.numbers("q_norm.weight"), weights.numbers("k_norm.weight")};
+  for (bool cross : {false, true}) {
+    for (Precision wanted : {Precision::kF32, Precision::kBf16, Precision::kInt8}) {
+      const Precision precision = Supported(wanted);
+      const AttentionSublayer plain = SublayerOf(weights, NormPlacement::kPre, precision,
+                                                 R"({"type": "softmax"})", cross),
+                              normed =
+                                  SublayerOf(weights, NormPlacement::kPre, precision,
+                                             R"({"type": "softmax", "qk_norm": {"over": "all"}})", cross);
+      for (int threads : {1, 3}) {
+        const std::vector<RowBuffer> without = ProductsOf(plain, precision, threads),
+                                     with = ProductsOf(normed, precision, threads);
+        const std::vector<Rows> raw = plain.Split(without[0].rows(), without[1].rows()),
+                                found = normed.Split(with[0].rows(), with[1].rows());
+        for (int p = 0; p < 3; ++p) {
+          RowBuffer expected(kRows, kWidth, raw[p].dtype);
+          Convert(raw[p], expected.rows());
+          if (p < 2) RmsNorm(expected.rows(), gains[p], 1e-5f);
+          for (int64_t r = 0; r < kRows; ++r) {
+            EXPECT_EQ(std::memcmp(found[p].at(r), expected.rows().at(r), kWidth * SizeOf(raw[p].dtype)), 0)
+                << Name(wanted) << " product " << p << " row " << r;
+          }
+        }
       }
     }
   }

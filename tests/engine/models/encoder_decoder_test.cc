@@ -255,6 +255,16 @@ TEST(EncoderDecoder, TellsWhatServersNeed) {
   EXPECT_EQ(model->info().decode, DecodeClass::kExact);
 }
 
+TEST(EncoderDecoder, TheDecoderMayHaveANumberOfPositionsOfItsOwn) {
+  Json config = SmallConfig("encoder-decoder", "lm");
+  config["positions"] = "learned";
+  config["max_position_embeddings"] = 64;
+  config["decoder_max_position_embeddings"] = 8;
+  const RandomModel model = MakeRandomModel(config);
+  EXPECT_EQ(model->info().max_source_tokens, 64);
+  EXPECT_EQ(model->info().max_tokens, 8);
+}
+
 TEST(EncoderDecoder, AMissingTensorIsNamed) {
   const Json config = SmallConfig("encoder-decoder", "lm");
   const std::map<std::string, Tensor> tensors = RandomTensorsOf(config);

@@ -16,10 +16,12 @@ namespace {
 
 constexpr float kOther = 2;
 
+// "native/lsh-decoder", "hf/bert_mlm".
 std::vector<std::string> Folders() {
   std::vector<std::string> folders;
-  for (const auto& entry : std::filesystem::directory_iterator(HEED_SOURCE_DIR "/tests/golden/native")) {
-    folders.push_back(entry.path().filename());
+  for (const std::string kind : {"hf", "native"}) {
+    for (const auto& entry : std::filesystem::directory_iterator(HEED_SOURCE_DIR "/tests/golden/" + kind))
+      folders.push_back(Cat(kind, "/", entry.path().filename().string()));
   }
   std::sort(folders.begin(), folders.end());
   return folders;
@@ -29,7 +31,7 @@ class GoldenCases : public testing::TestWithParam<std::string> {};
 
 void Check(const std::string& name, Precision precision) {
   Threads threads(2);
-  auto results = CheckModelCases(HEED_SOURCE_DIR "/tests/golden/native/" + name, precision, threads);
+  auto results = CheckModelCases(HEED_SOURCE_DIR "/tests/golden/" + name, precision, threads);
   ASSERT_TRUE(results.ok()) << results.status();
   ASSERT_FALSE(results->empty());
   int ways = 0;  // a case of greedy tokens alone is tried in f32 only
@@ -84,9 +86,9 @@ TEST_F(GoldenBounds, AreBeyondTheReachOfAnotherModel) {
   fs::remove_all(other);
 }
 
-INSTANTIATE_TEST_SUITE_P(Native, GoldenCases, testing::ValuesIn(Folders()), [](const auto& info) {
+INSTANTIATE_TEST_SUITE_P(All, GoldenCases, testing::ValuesIn(Folders()), [](const auto& info) {
   std::string name = info.param;
-  std::replace(name.begin(), name.end(), '-', '_');
+  for (char& c : name) c = c == '-' || c == '/' ? '_' : c;
   return name;
 });
 

@@ -109,6 +109,22 @@ std::vector<Setting> Settings() {
       settings.push_back({name + "_" + std::string(Name(precision)), config, precision});
     }
   }
+  for (Precision precision : {Precision::kF32, Precision::kBf16, Precision::kInt8}) {
+    Json config = SmallConfig("decoder", "lm",
+                              {{"type", "softmax"},
+                               {"num_key_value_heads", 2},
+                               {"rope", {{"scaling", {{"type", "linear"}, {"factor", 2}}}}},
+                               {"qk_norm", {{"over", "all"}}},
+                               {"soft_cap", 20},
+                               {"learned_sink", true}});
+    config["hidden_size"] = 96;
+    config["intermediate_size"] = 200;
+    config["residual_multiplier"] = 0.5;
+    config["layers"][0]["parallel"] = true;
+    config["layers"][0]["ffn"] = {{"type", "moe"}, {"experts", 4}, {"top_k", 2}};
+    config["layers"][1]["norm"] = "sandwich";
+    settings.push_back({"parallel_" + std::string(Name(precision)), config, precision});
+  }
   return settings;
 }
 

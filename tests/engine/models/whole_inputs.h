@@ -21,6 +21,7 @@ struct WholeInput {
   std::vector<int32_t> ids;
   std::vector<float> numbers;
   std::vector<int32_t> global_ids{}, labels{};  // of models that read a global input
+  std::vector<int32_t> types{};                 // of models that know types
 };
 
 // A global input, its default or another in which tokens belong anywhere.
@@ -41,6 +42,9 @@ inline WholeInput RandomInput(const ModelInfo& info, std::mt19937& random, int64
   std::normal_distribution<float> number;
   for (int64_t i = 0; i < rows * info.input.numbers; ++i) input.numbers.push_back(number(random));
   if (info.global_input.read) AddGlobalInput(info, random, input);
+  const bool typed = info.type_vocab_size > 0 && random() % 3 > 0;
+  for (size_t i = 0; i < input.ids.size() && typed; ++i)
+    input.types.push_back(static_cast<int32_t>(random() % info.type_vocab_size));
   return input;
 }
 
@@ -48,6 +52,7 @@ inline WholeInput RandomInput(const ModelInfo& info, std::mt19937& random, int64
 inline Work AskingAll(const Model& model, const WholeInput& input, Sequence* sequence, Output* out) {
   Work work{.sequence = sequence,
             .tokens = input.ids,
+            .types = input.types,
             .numbers = input.numbers,
             .source = input.global_ids,
             .labels = input.labels};

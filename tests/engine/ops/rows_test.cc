@@ -91,6 +91,10 @@ TEST(Activations, AgreeWithDouble) {
   EXPECT_LT(LargestError(Activation::kGeluTanh, by_tanh, 1e-3), 2e-6);
   auto selu = [](double x) { return 1.0507009873554805 * (x > 0 ? x : 1.6732632423543772 * std::expm1(x)); };
   EXPECT_LT(LargestError(Activation::kSelu, selu, 0.3), 1e-6);
+  EXPECT_LT(LargestError(Activation::kTanh, [](double x) { return std::tanh(x); }, 1e-9), 1e-6);
+  auto quick = [](double x) { return x / (1 + std::exp(-1.702 * x)); };
+  EXPECT_LT(LargestError(Activation::kQuickGelu, quick, 1e-3), 2e-6);
+  EXPECT_LT(LargestError(Activation::kRelu2, [](double x) { return x > 0 ? x * x : 0; }, 1e-9), 1e-7);
 }
 
 TEST(Activations, TheTailOfGeluIsRelativelyRight) {
@@ -103,8 +107,8 @@ TEST(Activations, TheTailOfGeluIsRelativelyRight) {
 }
 
 TEST(Activations, HugeNumbersAreTameAndNanStays) {
-  for (Activation activation :
-       {Activation::kRelu, Activation::kGelu, Activation::kGeluTanh, Activation::kSilu}) {
+  for (Activation activation : {Activation::kRelu, Activation::kGelu, Activation::kGeluTanh,
+                                Activation::kSilu, Activation::kQuickGelu}) {
     std::vector<float> x = {-1e30f, 1e30f, kNan, 0.0f, -90.0f};
     Activate(activation, View(x, 1));
     EXPECT_NEAR(x[0], 0, 1e-7);
@@ -123,6 +127,28 @@ TEST(Activations, SeluOfHugeNumbersStaysAboveItsLeast) {
   EXPECT_TRUE(std::isnan(x[2]));
   EXPECT_EQ(x[3], 0);
   EXPECT_NEAR(x[4], -1.7580993, 1e-6);
+}
+
+TEST(Activations, TanhOfHugeNumbersIsOneAndNanStays) {
+  std::vector<float> x = {-1e30f, 1e30f, kNan, 0.0f, -90.0f, 1e-20f, -0.0f};
+  Activate(Activation::kTanh, View(x, 1));
+  EXPECT_EQ(x[0], -1);
+  EXPECT_EQ(x[1], 1);
+  EXPECT_TRUE(std::isnan(x[2]));
+  EXPECT_EQ(x[3], 0);
+  EXPECT_EQ(x[4], -1);
+  EXPECT_FLOAT_EQ(x[5], 1e-20f);
+  EXPECT_TRUE(std::signbit(x[6]));
+}
+
+TEST(Activations, ReluSquaredOfNumbersBelowZeroIsZeroAndNanStays) {
+  std::vector<float> x = {-1e30f, 1e10f, kNan, 0.0f, -0.5f};
+  Activate(Activation::kRelu2, View(x, 1));
+  EXPECT_EQ(x[0], 0);
+  EXPECT_FLOAT_EQ(x[1], 1e20f);
+  EXPECT_TRUE(std::isnan(x[2]));
+  EXPECT_EQ(x[3], 0);
+  EXPECT_EQ(x[4], 0);
 }
 
 TEST(Convert, RoundsAsOneNumberAloneDoes) {
@@ -165,6 +191,78 @@ void TurnExactly(std::vector<double>& head, int dims, double theta, bool interle
   }
 }
 
+TEST(Norms, OfRowsInPlaceAreThoseOfFloats) {
+  Random random(4);
+  const std::vector<float> numbers = random.Normals(2 * 70), weight = random.Normals(70),
+                           bias = random.Normals(70);
+  const std::vector<Bf16> half = ToBf16s(numbers);
+  std::vector<float> floats;
+  for (Bf16 v : half) floats.push_back(ToFloat(v));
+  for (bool layer : {false, true}) {
+    std::vector<float> expected(floats), in_place = floats;
+    std::vector<Bf16> halves = half;
+    if (layer) {
+      LayerNorm(View(expected, 2).As<const float>(), weight.data(), bias.data(), 1e-5f, View(expected, 2));
+      LayerNorm(View(in_place, 2), weight.data(), bias.data(), 1e-5f);
+      LayerNorm(View(halves, 2), weight.data(), bias.data(), 1e-5f);
+    } else {
+      RmsNorm(View(expected, 2).As<const float>(), weight.data(), 1e-5f, View(expected, 2));
+      RmsNorm(View(in_place, 2), weight.data(), 1e-5f);
+      RmsNorm(View(halves, 2), weight.data(), 1e-5f);
+    }
+    EXPECT_EQ(in_place, expected);
+    for (size_t i = 0; i < expected.size(); ++i) EXPECT_EQ(halves[i].bits, ToBf16(expected[i]).bits) << i;
+  }
+}
+
+TEST(ClampTo, KeepsWhatIsWithinAndNan) {
+  std::vector<float> x = {-3, -2, 0.5f, 2, 7, kNan, kInf, -kInf, 1, 1, 1, 1, 1, 1, 1, 1, -9};
+  std::vector<Bf16> half = ToBf16s(x);
+  ClampTo(2, View(x, 1));
+  ClampTo(2, View(half, 1));
+  const float expected[] = {-2, -2, 0.5f, 2, 2, kNan, 2, -2, 1, 1, 1, 1, 1, 1, 1, 1, -2};
+  for (size_t i = 0; i < x.size(); ++i) {
+    if (i == 5) {
+      EXPECT_TRUE(std::isnan(x[i]) && std::isnan(ToFloat(half[i])));
+    } else {
+      EXPECT_EQ(x[i], expected[i]);
+      EXPECT_EQ(ToFloat(half[i]), expected[i]);
+    }
+  }
+}
+
+TEST(SoftCap, IsATanhOfSmallAndOfHugeNumbers) {
+  std::vector<float> x;
+  for (double size = 1e-12; size < 1e12; size *= 1.01) {
+    x.push_back(static_cast<float>(size));
+    x.push_back(static_cast<float>(-size));
+  }
+  std::vector<float> y = x;
+  SoftCap(0.25f, 30, {y.data(), 1, std::ssize(y), std::ssize(y)});
+  for (size_t i = 0; i < x.size(); ++i) {
+    const double exact = 30 * std::tanh(0.25 * x[i]);
+    EXPECT_NEAR(y[i], exact, 1e-6 * std::abs(exact)) << x[i];
+  }
+  std::vector<float> special = {kNan, kInf, -kInf, 0};
+  SoftCap(1, 5, {special.data(), 1, 4, 4});
+  EXPECT_TRUE(std::isnan(special[0]));
+  EXPECT_EQ(special[1], 5);
+  EXPECT_EQ(special[2], -5);
+  EXPECT_EQ(special[3], 0);
+}
+
+TEST(Rotary, MultipliesWhatItTurnsByItsFactor) {
+  std::vector<float> x = Random(5).Normals(3 * 10), y = x;
+  const std::vector<double> frequencies = {0.5, 0.01, 3};
+  const std::vector<int64_t> positions = {0, 7, 1000};
+  Rotary(frequencies, false).Apply(View(x, 3), 1, positions);
+  Rotary(frequencies, false, 1.25).Apply(View(y, 3), 1, positions);
+  for (int r = 0; r < 3; ++r) {
+    for (int i = 0; i < 10; ++i)
+      EXPECT_NEAR(y[10 * r + i], x[10 * r + i] * (i < 6 ? 1.25 : 1), 1e-6) << r << " " << i;
+  }
+}
+
 TEST(Rotary, TurnsEveryHeadByItsRowsPosition) {
   const std::vector<int64_t> positions = {0, 1, 255, 256, 70000, 3};
   for (auto [heads, head_dim, dims] :
@@ -173,7 +271,7 @@ TEST(Rotary, TurnsEveryHeadByItsRowsPosition) {
       const int64_t cols = heads * head_dim, rows = positions.size();
       std::vector<float> x = Random(3).Normals(rows * cols), y = x;
       std::vector<Bf16> half = ToBf16s(x);
-      const Rotary rotary(dims, 10000, interleaved);
+      const Rotary rotary(RotaryFrequencies(dims, 10000), interleaved);
       rotary.Apply(View(y, rows), heads, positions);
       rotary.Apply(View(half, rows), heads, positions);
       for (int64_t r = 0; r < rows; ++r) {

@@ -1,0 +1,39 @@
+// "granite" (IBM 2024): Llama's layers, with multipliers of the embedding, of scores (attention_multiplier,
+// in place of the root of head_dim), of what sublayers add, and a divisor of the logits. "hyperclovax" (NAVER
+// 2025): with use_post_norm also norms after the sublayers, post_norm1 and post_norm2.
+#include "engine/families/llama.h"
+
+namespace heed {
+namespace {
+
+constexpr double kLeast = 1e-6, kMost = 1e6;
+
+Decoder ReadGranite(Checkpoint& checkpoint, const LlamaDefaults& defaults) {
+  Decoder decoder = ReadLlamaDecoder(checkpoint, defaults);
+  JsonFields& fields = checkpoint.fields();
+  Json& config = decoder.config();
+  config["embedding_scale"] = fields.Number("embedding_multiplier", 1, kLeast, kMost);
+  config["residual_multiplier"] = fields.Number("residual_multiplier", 1, kLeast, kMost);
+  decoder.SetAttention("scale", fields.Number("attention_multiplier", 1, kLeast, kMost));
+  const double divisor = fields.Number("logits_scaling", 1, kLeast, kMost);
+  if (checkpoint.task() == "CausalLM") config["logits_scale"] = 1 / divisor;
+  return decoder;
+}
+
+}  // namespace
+
+absl::StatusOr<NativeModel> ReadGraniteFamily(Checkpoint& checkpoint) {
+  return WithHead(checkpoint, ReadGranite(checkpoint, {.tokens = {.bos = 1, .eos = 2}}));
+}
+
+absl::StatusOr<NativeModel> ReadHyperclovaxFamily(Checkpoint& checkpoint) {
+  Decoder decoder = ReadGranite(checkpoint, {.tokens = {.bos = 1, .eos = 2}});
+  if (checkpoint.fields().Bool("use_post_norm", false)) {
+    decoder.config()["norm"] = "sandwich";
+    decoder.AddModules("norm1_post", "post_norm1");
+    decoder.AddModules("norm2_post", "post_norm2");
+  }
+  return WithHead(checkpoint, std::move(decoder));
+}
+
+}  // namespace heed

@@ -1,0 +1,142 @@
+// "modernbert" (Warner et al. 2024): pre-norm layers with rotary positions and gated feed-forwards, of which
+// most see only local_attention / 2 tokens to either side. The first layer's attention has no norm.
+// transformers 5 writes each layer's type (layer_types) and each type's rotation (rope_parameters); 4 writes
+// global_attn_every_n_layers, global_rope_theta, local_rope_theta.
+// All heads begin with head.{dense, norm}:
+//   MaskedLM                decoder, tied to the embedding
+//   SequenceClassification  classifier, of the first row or the mean of all (classifier_pooling)
+//   TokenClassification     classifier;  QuestionAnswering  classifier, of two labels
+#include "engine/base/status.h"
+#include "engine/families/parts.h"
+
+namespace heed {
+namespace {
+
+constexpr double kMostTheta = 1e12;
+
+std::string TypeOf(JsonFields& fields, int64_t layer) {
+  const Json& types = fields.Raw("layer_types");
+  if (types.is_null())
+    return layer % Size(fields, "global_attn_every_n_layers", 3) == 0 ? "full_attention"
+                                                                      : "sliding_attention";
+  const bool given = types.is_array() && layer < std::ssize(types) && types[layer].is_string();
+  const std::string type = given ? types[layer].get<std::string>() : "";
+  if (type != "full_attention" && type != "sliding_attention")
+    fields.Fail(
+        Cat("layer_types: the layer ", layer, " is neither \"full_attention\" nor \"sliding_attention\""));
+  return type;
+}
+
+// The rotation of such a layer; null: it has none.
+Json RopeOf(JsonFields& fields, const std::string& type) {
+  const bool local = type == "sliding_attention";
+  double theta = fields.Number("global_rope_theta", 160000, 1, kMostTheta);
+  if (local) theta = fields.Number("local_rope_theta", 10000, 1, kMostTheta);
+  const Json& parameters = fields.Raw("rope_parameters");
+  if (parameters.is_object() && parameters.contains(type)) {
+    const Json& own = parameters[type];
+    if (own.is_null()) return own;
+    JsonFields rope(own, fields.Name("rope_parameters") + "." + type);
+    rope.Choice("rope_type", {"default"});
+    theta = rope.Number("rope_theta", theta, 1, kMostTheta);
+    fields.Fail(rope.error());
+  } else if (!parameters.is_null()) {
+    fields.Fail(Cat("rope_parameters: ", Shown(parameters), " has no \"", type, "\""));
+  }
+  return {{"theta", theta}};
+}
+
+Json LayerOf(JsonFields& fields, int64_t i) {
+  const std::string type = TypeOf(fields, i);
+  Json attention = {{"type", "softmax"}};
+  const Json rope = RopeOf(fields, type);
+  if (!rope.is_null()) attention["rope"] = rope;
+  if (type == "sliding_attention") attention["window"] = Size(fields, "local_attention", 128);
+  Json layer = {{"attention", attention}};
+  if (i == 0) layer["attention_norm"] = "none";
+  return layer;
+}
+
+void AddLayer(const std::string& of, const std::string& to, TensorView& tensors) {
+  const char* const names[] = {"q", "k", "v"};
+  for (const char* part : {".weight", ".bias"}) {
+    for (int i = 0; i < 3; ++i)
+      tensors.Add(Cat(to, "attention.", names[i], part),
+                  ViewedTensor(Cat(of, "attn.Wqkv", part)).PartOfGroups(1, {1, 1, 1}, i));
+    const ViewedTensor both(Cat(of, "mlp.Wi", part));
+    tensors.Add(Cat(to, "ffn.gate", part), both.PartOfGroups(1, {1, 1}, 0));
+    tensors.Add(Cat(to, "ffn.up", part), both.PartOfGroups(1, {1, 1}, 1));
+  }
+  tensors.AddModule(to + "attention.o", of + "attn.Wo");
+  tensors.AddModule(to + "ffn.down", of + "mlp.Wo");
+  tensors.AddModule(to + "norm1", of + "attn_norm");
+  tensors.AddModule(to + "norm2", of + "mlp_norm");
+}
+
+void ReadShape(Checkpoint& checkpoint, Json& config) {
+  JsonFields& fields = checkpoint.fields();
+  DefaultToken("pad_token_id", 50283, config);
+  DefaultToken("bos_token_id", 50281, config);
+  DefaultToken("eos_token_id", 50282, config);
+  config["hidden_size"] = Size(fields, "hidden_size", 768);
+  config["num_attention_heads"] = Size(fields, "num_attention_heads", 12);
+  config["intermediate_size"] = Size(fields, "intermediate_size", 1152);
+  config["hidden_act"] = GatedName(fields, "hidden_activation", "gelu");
+  config["norm"] = "pre";
+  config["norm_bias"] = fields.Bool("norm_bias", false);
+  config["layer_norm_eps"] = fields.Number("norm_eps", 1e-5, 0, 1);
+  config["max_position_embeddings"] = Size(fields, "max_position_embeddings", 8192);
+  config["embedding_norm"] = true;
+  const int64_t layers = Size(fields, "num_hidden_layers", 22, kMostLayers);
+  for (int64_t i = 0; i < layers; ++i) config["layers"].push_back(LayerOf(fields, i));
+}
+
+NativeModel ReadEncoder(Checkpoint& checkpoint) {
+  const std::string prefix = checkpoint.Prefix("model.");
+  NativeModel model{
+      .config = BeginConfig(checkpoint, "encoder", Size(checkpoint.fields(), "vocab_size", 50368)),
+      .tensors = TensorView()};
+  ReadShape(checkpoint, model.config);
+  TensorView& tensors = *model.tensors;
+  tensors.Add("embed.tokens.weight", prefix + "embeddings.tok_embeddings.weight");
+  tensors.AddModule("embed.norm", prefix + "embeddings.norm");
+  for (size_t i = 0; i < model.config["layers"].size(); ++i)
+    AddLayer(Cat(prefix, "layers.", i, "."), Cat("layers.", i, "."), tensors);
+  tensors.AddModule("norm", prefix + "final_norm");
+  return model;
+}
+
+}  // namespace
+
+absl::StatusOr<NativeModel> ReadModernBertFamily(Checkpoint& checkpoint) {
+  JsonFields& fields = checkpoint.fields();
+  const std::string& task = checkpoint.task();
+  NativeModel model = ReadEncoder(checkpoint);
+  Json& config = model.config;
+  TensorView& tensors = *model.tensors;
+  if (task == "Model") return model;
+  AddHeadLayer(config["hidden_size"], ActivationName(fields, "classifier_activation", "gelu"), /*norm=*/true,
+               config);
+  tensors.AddModule("head_layers.0", "head.dense");
+  tensors.AddModule("head_layers.0.norm", "head.norm");
+  if (task == "MaskedLM") {
+    config["head"] = "lm";
+    tensors.AddModule("lm_head", "decoder");
+    return model;
+  }
+  tensors.AddModule("classifier", "classifier");
+  if (task == "SequenceClassification") {
+    SetLabels(checkpoint, "classification", config);
+    config["pooling"] = fields.Choice("classifier_pooling", {"cls", "mean"}) == "mean" ? "mean" : "first";
+  } else if (task == "TokenClassification") {
+    SetLabels(checkpoint, "token_classification", config);
+  } else if (task == "QuestionAnswering") {
+    SetSpanLabels(config);
+  } else {
+    return checkpoint.UnknownTask({"Model", "ForMaskedLM", "ForSequenceClassification",
+                                   "ForTokenClassification", "ForQuestionAnswering"});
+  }
+  return model;
+}
+
+}  // namespace heed

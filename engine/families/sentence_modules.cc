@@ -1,0 +1,119 @@
+#include "engine/families/sentence_modules.h"
+
+#include <utility>
+
+#include "engine/base/file.h"
+#include "engine/base/status.h"
+#include "engine/families/parts.h"
+
+namespace heed {
+namespace {
+
+constexpr char kFile[] = "modules.json";
+constexpr int64_t kMostBytes = 1 << 20;
+
+// Of config.json of a pooling, and what the native format calls them.
+constexpr std::pair<const char*, const char*> kPoolings[] = {
+    {"pooling_mode_cls_token", "first"},
+    {"pooling_mode_mean_tokens", "mean"},
+    {"pooling_mode_max_tokens", "max"},
+    {"pooling_mode_mean_sqrt_len_tokens", "mean_sqrt_len"},
+    {"pooling_mode_weightedmean_tokens", "weighted_mean"},
+    {"pooling_mode_lasttoken", "last"}};
+
+absl::StatusOr<Json> ReadJson(const std::string& folder, const std::string& file) {
+  ASSIGN_OR_RETURN(const std::string text, ReadFile(folder, file, kMostBytes));
+  return ParseJson(text, file);
+}
+
+absl::StatusOr<std::string> ReadPooling(const std::string& folder, const std::string& module) {
+  const std::string file = module + "/config.json";
+  ASSIGN_OR_RETURN(const Json json, ReadJson(folder, file));
+  JsonFields fields(json, file);
+  std::string pooling;
+  for (const auto& [key, name] : kPoolings) {
+    if (!fields.Bool(key, false)) continue;
+    if (!pooling.empty()) fields.Fail(Cat(key, ": several poolings at once are not served"));
+    pooling = name;
+  }
+  if (pooling.empty()) fields.Fail("no pooling mode is set");
+  RETURN_IF_ERROR(fields.error());
+  return pooling;
+}
+
+// "torch.nn.modules.activation.Tanh": "tanh".
+Json ActivationOf(JsonFields& fields) {
+  const std::string name = fields.String("activation_function", "torch.nn.modules.activation.Tanh");
+  const std::string last = name.substr(name.rfind('.') + 1);
+  if (last == "Identity") return nullptr;
+  if (last == "Tanh") return "tanh";
+  if (last == "ReLU") return "relu";
+  if (last == "GELU") return "gelu";
+  if (last == "SiLU") return "silu";
+  fields.Fail(Cat("activation_function: ", Shown(name), " is none of Identity, Tanh, ReLU, GELU, SiLU"));
+  return nullptr;
+}
+
+absl::StatusOr<SentenceModules::Dense> ReadDense(const std::string& folder, const std::string& module) {
+  const std::string file = module + "/config.json";
+  ASSIGN_OR_RETURN(const Json json, ReadJson(folder, file));
+  JsonFields fields(json, file);
+  SentenceModules::Dense dense{.folder = module};
+  dense.out = fields.RequiredInt("out_features", 1, kMostSize);
+  dense.bias = fields.Bool("bias", true);
+  dense.hidden_act = ActivationOf(fields);
+  RETURN_IF_ERROR(fields.error());
+  return dense;
+}
+
+}  // namespace
+
+std::vector<std::string> SentenceModules::folders() const {
+  std::vector<std::string> folders;
+  for (const Dense& module : dense) folders.push_back(module.folder);
+  return folders;
+}
+
+absl::Status SentenceModules::Apply(NativeModel& model) const {
+  if (pooling.empty()) return absl::OkStatus();
+  if (model.config.contains("head"))
+    return Invalid(kFile, ": config.json's architecture has a head of its own, and gives no embeddings");
+  model.config["pooling"] = pooling;
+  model.config["normalize"] = normalize;
+  for (size_t i = 0; i < dense.size(); ++i) {
+    AddHeadLayer(dense[i].out, dense[i].hidden_act, /*norm=*/false, model.config);
+    if (model.tensors) model.tensors->AddModule(Cat("head_layers.", i), dense[i].folder + "/linear");
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<SentenceModules> ReadSentenceModules(const std::string& folder) {
+  SentenceModules modules;
+  const auto text = ReadFile(folder, kFile, kMostBytes);
+  if (absl::IsNotFound(text.status())) return modules;
+  if (!text.ok()) return text.status();
+  ASSIGN_OR_RETURN(const Json list, ParseJson(*text, kFile));
+  if (!list.is_array()) return Invalid(kFile, ": is not a list");
+  for (size_t i = 0; i < list.size(); ++i) {
+    JsonFields fields(list[i], Cat(kFile, ": [", i, "]"));
+    const std::string type = fields.String("type", ""), path = fields.String("path", "");
+    const std::string kind = type.substr(type.rfind('.') + 1);
+    RETURN_IF_ERROR(fields.error());
+    if (kind == "Transformer" && i == 0 && path.empty()) continue;
+    if (kind == "Pooling" && modules.pooling.empty()) {
+      ASSIGN_OR_RETURN(modules.pooling, ReadPooling(folder, path));
+    } else if (kind == "Dense" && !modules.pooling.empty() && !modules.normalize) {
+      ASSIGN_OR_RETURN(modules.dense.emplace_back(), ReadDense(folder, path));
+    } else if (kind == "Normalize" && !modules.pooling.empty()) {
+      modules.normalize = true;
+    } else {
+      return Invalid(
+          kFile, ": [", i, "]: type ", Shown(type), ", path ", Shown(path),
+          ": served is a Transformer in the folder itself, then a Pooling, Dense layers, a Normalize");
+    }
+  }
+  if (modules.pooling.empty()) return Invalid(kFile, ": has no Pooling");
+  return modules;
+}
+
+}  // namespace heed

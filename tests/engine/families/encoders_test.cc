@@ -1,0 +1,190 @@
+// What families of encoders and encoder-decoders make of a config.json where golden cases do not show it.
+#include "engine/base/status.h"
+#include "engine/families/family.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace heed {
+namespace {
+
+using testing::HasSubstr;
+
+Json Checkpointed(const std::string& type, const std::string& architecture,
+                  const Json& keys = Json::object()) {
+  Json config = {{"model_type", type}, {"architectures", {architecture}}};
+  config.update(keys);
+  return config;
+}
+
+// A file whose tensors have names, and no numbers.
+std::unique_ptr<Weights> Named(const std::vector<std::string>& names) {
+  std::map<std::string, Tensor> tensors;
+  for (const std::string& name : names) tensors[name] = {};
+  return Weights::Of(std::move(tensors));
+}
+
+absl::StatusOr<NativeModel> Read(const Json& config, const std::vector<std::string>& names = {}) {
+  return ReadCheckpoint(config, *Named(names));
+}
+
+std::string Refusal(const Json& config, const std::vector<std::string>& names = {}) {
+  const auto read = Read(config, names);
+  return read.ok() ? "" : std::string(read.status().message());
+}
+
+// The file's name of what the model calls `name`; "" if there is none.
+std::string NameOf(const NativeModel& model, const std::string& name) {
+  const ViewedTensor* viewed = model.tensors->Find(name);
+  return viewed == nullptr || viewed->names().empty() ? "" : viewed->names()[0];
+}
+
+TEST(Encoders, TasksThatAreNotServedAreRefusedWithThoseThatAre) {
+  EXPECT_THAT(Refusal(Checkpointed("distilbert", "DistilBertForMultipleChoice")),
+              HasSubstr("\"DistilBertForMultipleChoice\": of this family Model, ForMaskedLM"));
+  EXPECT_THAT(
+      Refusal(Checkpointed("longformer", "LongformerForQuestionAnswering")),
+      HasSubstr("of this family Model, ForMaskedLM, ForSequenceClassification, ForTokenClassification are"));
+  EXPECT_THAT(Refusal(Checkpointed("t5", "T5ForTokenClassification")),
+              HasSubstr("of this family EncoderModel, ForConditionalGeneration are served"));
+  EXPECT_THAT(Refusal(Checkpointed("vit", "ViTForMaskedImageModeling")),
+              HasSubstr("Model, ForImageClassification"));
+}
+
+TEST(Encoders, OptionsThatAreNotServedAreRefusedByName) {
+  EXPECT_THAT(Refusal(Checkpointed("mpnet", "MPNetModel", {{"relative_attention_num_buckets", 16}})),
+              HasSubstr("relative_attention_num_buckets: 16 is not served; 32 is"));
+  EXPECT_THAT(
+      Refusal(Checkpointed("marian", "MarianMTModel", {{"vocab_size", 9}, {"decoder_vocab_size", 8}})),
+      HasSubstr("decoder_vocab_size: 8 is not vocab_size, 9"));
+  EXPECT_THAT(Refusal(Checkpointed("swin", "SwinModel", {{"layer_norm_eps", 1e-6}})),
+              HasSubstr("layer_norm_eps: 1e-06 is not served"));
+  EXPECT_THAT(Refusal(Checkpointed("swin", "SwinModel", {{"depths", {2, 2}}, {"num_heads", {2, 2, 2}}})),
+              HasSubstr("num_heads: of 3 stages, where depths are of 2"));
+  EXPECT_THAT(Refusal(Checkpointed("nystromformer", "NystromformerModel", {{"inv_coeff_init_option", true}})),
+              HasSubstr("inv_coeff_init_option: true is not served"));
+  EXPECT_THAT(
+      Refusal(Checkpointed("albert", "AlbertModel", {{"num_hidden_layers", 600}, {"inner_group_num", 2}})),
+      HasSubstr("num_hidden_layers: 600 times inner_group_num 2 layers; at most 1024"));
+  EXPECT_THAT(Refusal(Checkpointed("m2m_100", "M2M100ForConditionalGeneration",
+                                   {{"max_position_embeddings", 1 << 24}})),
+              HasSubstr("max_position_embeddings: 16777216 times d_model 1024 numbers of a table"));
+}
+
+TEST(Encoders, AlbertsLayersAreTheirGroups) {
+  const auto read = Read(Checkpointed(
+      "albert", "AlbertModel", {{"num_hidden_layers", 4}, {"num_hidden_groups", 2}, {"inner_group_num", 2}}));
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->config["layers"].size(), 8);
+  const std::vector<std::string> groups = {"0.albert_layers.0", "0.albert_layers.1", "0.albert_layers.0",
+                                           "0.albert_layers.1", "1.albert_layers.0", "1.albert_layers.1",
+                                           "1.albert_layers.0", "1.albert_layers.1"};
+  for (size_t i = 0; i < groups.size(); ++i) {
+    EXPECT_EQ(NameOf(*read, Cat("layers.", i, ".ffn.up.weight")),
+              Cat("encoder.albert_layer_groups.", groups[i], ".ffn.weight"));
+  }
+}
+
+TEST(ModernBert, LayersAreOfTypesThatConfigJsonListsOrCounts) {
+  const Json counted = {{"num_hidden_layers", 4}, {"global_attn_every_n_layers", 2}, {"local_attention", 10}};
+  const auto old = Read(Checkpointed("modernbert", "ModernBertModel", counted));
+  ASSERT_TRUE(old.ok()) << old.status();
+  const Json listed = {{"num_hidden_layers", 2},
+                       {"layer_types", {"sliding_attention", "full_attention"}},
+                       {"rope_parameters",
+                        {{"full_attention", nullptr},
+                         {"sliding_attention", {{"rope_type", "default"}, {"rope_theta", 60.0}}}}}};
+  const auto today = Read(Checkpointed("modernbert", "ModernBertModel", listed));
+  ASSERT_TRUE(today.ok()) << today.status();
+  const Json &of = old->config["layers"], &from = today->config["layers"];
+  EXPECT_EQ(of[0]["attention"], (Json{{"type", "softmax"}, {"rope", {{"theta", 160000.0}}}}));
+  EXPECT_EQ(of[1]["attention"], (Json{{"type", "softmax"}, {"rope", {{"theta", 10000.0}}}, {"window", 10}}));
+  EXPECT_EQ(from[0]["attention"], (Json{{"type", "softmax"}, {"rope", {{"theta", 60.0}}}, {"window", 128}}));
+  EXPECT_EQ(from[1]["attention"], (Json{{"type", "softmax"}}));
+}
+
+TEST(ModernBert, ATypeOrARotationThatIsNotServedIsRefusedByName) {
+  EXPECT_THAT(Refusal(Checkpointed("modernbert", "ModernBertModel",
+                                   {{"num_hidden_layers", 2}, {"layer_types", {"full_attention", "mamba"}}})),
+              HasSubstr("layer_types: the layer 1 is neither"));
+  EXPECT_THAT(Refusal(Checkpointed(
+                  "modernbert", "ModernBertModel",
+                  {{"rope_parameters",
+                    {{"full_attention", {{"rope_type", "yarn"}}}, {"sliding_attention", nullptr}}}})),
+              HasSubstr("rope_parameters.full_attention.rope_type"));
+}
+
+TEST(T5, TheHeadIsWhatTheTransformersOfTheFileTakes) {
+  const auto read = [](const std::string& type, const std::string& version, bool tied, bool stored) {
+    Json config =
+        Checkpointed(type, "T5ForConditionalGeneration",
+                     {{"transformers_version", version}, {"d_model", 16}, {"tie_word_embeddings", tied}});
+    return Read(config, stored ? std::vector<std::string>{"lm_head.weight"} : std::vector<std::string>{});
+  };
+  const auto scale = [](const NativeModel& model) { return model.config.value("logits_scale", 1.0); };
+  const auto tied = read("t5", "4.57.1", true, true), apart = read("t5", "4.57.1", false, true),
+             both = read("t5", "5.23.0", true, true), mt5 = read("mt5", "5.23.0", true, true),
+             umt5 = read("umt5", "5.23.0", false, true);
+  for (const auto* model : {&tied, &apart, &both, &mt5, &umt5}) ASSERT_TRUE(model->ok()) << model->status();
+  EXPECT_EQ(NameOf(*tied, "lm_head.weight"), "");  // and what the file has under the name is passed over
+  EXPECT_TRUE(tied->tensors->Ignores("lm_head.weight"));
+  EXPECT_EQ(scale(*tied), 0.25);
+  EXPECT_EQ(NameOf(*apart, "lm_head.weight"), "lm_head.weight");
+  EXPECT_EQ(scale(*apart), 1);
+  EXPECT_EQ(NameOf(*both, "lm_head.weight"), "lm_head.weight");
+  EXPECT_EQ(scale(*both), 0.25);
+  EXPECT_EQ(scale(*mt5), 1);
+  EXPECT_EQ(scale(*umt5), 0.25);
+  EXPECT_THAT(std::string(read("t5", "4.57.1", false, false).status().message()),
+              HasSubstr("tie_word_embeddings: false, and the file has no tensor \"lm_head.weight\""));
+}
+
+TEST(T5, GatedGeluIsTheTanhOne) {
+  const auto act = [](const Json& keys) {
+    return Read(Checkpointed("t5", "T5EncoderModel", keys))->config["hidden_act"].get<std::string>();
+  };
+  EXPECT_EQ(act({{"feed_forward_proj", "gated-gelu"}}), "geglu_new");
+  EXPECT_EQ(act({{"feed_forward_proj", "gated-silu"}}), "swiglu");
+  EXPECT_EQ(act({{"feed_forward_proj", "gelu"}}), "gelu");
+  EXPECT_EQ(act(Json::object()), "relu");
+}
+
+TEST(Bart, TheSharedTableIsWhicheverTheFileHas) {
+  const Json config = Checkpointed("bart", "BartForConditionalGeneration");
+  const auto shared = Read(config, {"model.shared.weight", "model.encoder.embed_tokens.weight"}),
+             of_encoder =
+                 Read(config, {"model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight"}),
+             of_decoder = Read(config, {"model.decoder.embed_tokens.weight"});
+  for (const char* side : {"encoder.", "decoder."}) {
+    const std::string name = Cat(side, "embed.tokens.weight");
+    EXPECT_EQ(NameOf(*shared, name), "model.shared.weight");
+    EXPECT_EQ(NameOf(*of_encoder, name), "model.encoder.embed_tokens.weight");
+    EXPECT_EQ(NameOf(*of_decoder, name), "model.decoder.embed_tokens.weight");
+  }
+}
+
+TEST(Bart, SidesMayHaveHeadsAndWidthsOfTheirOwn) {
+  const auto read = Read(Checkpointed("bart", "BartForConditionalGeneration",
+                                      {{"encoder_attention_heads", 4},
+                                       {"decoder_attention_heads", 2},
+                                       {"encoder_ffn_dim", 64},
+                                       {"decoder_ffn_dim", 32}}));
+  ASSERT_TRUE(read.ok()) << read.status();
+  const Json own = {{"type", "full"}, {"num_heads", 2}};
+  EXPECT_EQ(read->config["layers"][0], (Json{{"attention", {{"type", "full"}}}}));
+  EXPECT_EQ(read->config["decoder_layers"][0],
+            (Json{{"attention", own}, {"cross_attention", own}, {"ffn", {{"intermediate_size", 32}}}}));
+}
+
+TEST(BigBird, BlockSparseModelsTakeTextsThatTheyAttendToInFull) {
+  const auto longest = [](const char* type) {
+    return Read(Checkpointed("big_bird", "BigBirdModel", {{"attention_type", type}}))
+        ->config["max_position_embeddings"];
+  };
+  EXPECT_EQ(longest("block_sparse"), (5 + 2 * 3) * 64);
+  EXPECT_EQ(longest("original_full"), 4096);
+  EXPECT_THAT(Refusal(Checkpointed("big_bird", "BigBirdModel", {{"attention_type", "band"}})),
+              HasSubstr("attention_type"));
+}
+
+}  // namespace
+}  // namespace heed

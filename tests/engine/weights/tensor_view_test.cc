@@ -1,0 +1,100 @@
+#include "engine/weights/tensor_view.h"
+
+#include <numeric>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace heed {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+// "a": [[0, 1], [2, 3], ..., [22, 23]]; "row": [5, 6].
+struct File {
+  std::vector<float> numbers = std::vector<float>(24);
+  std::vector<float> row = {5, 6};
+  std::unique_ptr<Weights> weights;
+
+  File() {
+    std::iota(numbers.begin(), numbers.end(), 0.0f);
+    weights = Weights::Of(
+        {{"a", {DType::kF32, {12, 2}, numbers.data()}}, {"row", {DType::kF32, {1, 2}, row.data()}}});
+  }
+  std::vector<float> Numbers(const ViewedTensor& viewed) const { return ToFloats(*viewed.Make(*weights)); }
+  std::vector<int64_t> Shape(const ViewedTensor& viewed) const { return viewed.Make(*weights)->shape; }
+  std::string Error(const ViewedTensor& viewed) const {
+    return std::string(viewed.Make(*weights).status().message());
+  }
+};
+
+TEST(ViewedTensor, RowsAreWhereTheFileHasThem) {
+  const File file;
+  const Tensor rows = *ViewedTensor("a").Rows(3, 2).Make(*file.weights);
+  EXPECT_EQ(rows.data, file.numbers.data() + 6);
+  EXPECT_EQ(rows.shape, (std::vector<int64_t>{2, 2}));
+  EXPECT_THAT(file.Numbers(ViewedTensor("a").RowsFrom(11)), ElementsAre(22, 23));
+}
+
+TEST(ViewedTensor, APartOfGroupsIsTakenFromEach) {
+  const File file;
+  // Two groups of six rows, each a query's four, a key's one, a value's one.
+  EXPECT_THAT(file.Numbers(ViewedTensor("a").PartOfGroups(2, {4, 1, 1}, 1)), ElementsAre(8, 9, 20, 21));
+  EXPECT_EQ(file.Shape(ViewedTensor("a").PartOfGroups(2, {4, 1, 1}, 0)), (std::vector<int64_t>{8, 2}));
+  EXPECT_THAT(file.Error(ViewedTensor("a").PartOfGroups(5, {1, 1, 1}, 0)), HasSubstr("5 groups of 3 parts"));
+}
+
+TEST(ViewedTensor, AMatrixIsTransposed) {
+  const File file;
+  const ViewedTensor transposed = ViewedTensor("a").Rows(0, 3).Transposed();
+  EXPECT_THAT(file.Numbers(transposed), ElementsAre(0, 2, 4, 1, 3, 5));
+  EXPECT_EQ(file.Shape(transposed), (std::vector<int64_t>{2, 3}));
+  EXPECT_THAT(file.Error(ViewedTensor("a").Shaped({24}).Transposed()), HasSubstr("no matrix"));
+}
+
+TEST(ViewedTensor, StepsFollowOneAnother) {
+  const File file;
+  EXPECT_THAT(file.Numbers(ViewedTensor("row").Plus(1).Times(2)), ElementsAre(12, 14));
+  EXPECT_EQ(file.Shape(ViewedTensor("a").Shaped({3, -1})), (std::vector<int64_t>{3, 8}));
+  EXPECT_THAT(file.Error(ViewedTensor("a").Shaped({5, -1})), HasSubstr("cannot be read as"));
+}
+
+TEST(ViewedTensor, RowsAreJoined) {
+  const File file;
+  const ViewedTensor joined = ViewedTensor::Joined({ViewedTensor("row"), ViewedTensor("a").Rows(1, 1)});
+  EXPECT_THAT(file.Numbers(joined), ElementsAre(5, 6, 2, 3));
+  EXPECT_THAT(joined.names(), ElementsAre("row", "a"));
+  EXPECT_THAT(file.Error(ViewedTensor::Joined({ViewedTensor("row"), ViewedTensor("a").Shaped({8, 3})})),
+              HasSubstr("cannot be joined"));
+}
+
+TEST(TensorView, AScopeReadsTheModelsNamesAndTellsTheFiles) {
+  const File file;
+  TensorView view;
+  view.Add("layers.0.q.weight", ViewedTensor("a").Rows(0, 2));
+  view.Add("layers.0.k.weight", std::string("missing"));
+  const WeightScope scope(*file.weights, &view);
+  EXPECT_EQ(scope.Get("layers.0.q.weight", {2, 2})->shape, (std::vector<int64_t>{2, 2}));
+  EXPECT_FALSE(scope.Has("layers.0.k.weight"));
+  EXPECT_THAT(scope.Get("layers.0.k.weight", {2, 2}).status().message(),
+              HasSubstr("tensor \"missing\" (layers.0.k.weight) of shape [2, 2] is missing"));
+  EXPECT_THAT(scope.Get("layers.0.q.weight", {3, 2}).status().message(),
+              HasSubstr("tensor \"a\" (layers.0.q.weight) has shape [2, 2], not [3, 2]"));
+}
+
+TEST(TensorView, ATensorThatNobodyAskedForIsRefusedUnlessItIsIgnored) {
+  const File file;
+  TensorView view;
+  view.Add("q.weight", std::string("a"));
+  const WeightScope scope(*file.weights, &view);
+  EXPECT_TRUE(scope.Get("q.weight", {12, 2}).ok());
+  EXPECT_THAT(scope.AllUsed().message(), HasSubstr("\"row\""));
+  view.Ignore("*ow");
+  EXPECT_TRUE(scope.AllUsed().ok());
+  EXPECT_TRUE(view.Ignores("elbow"));
+  EXPECT_FALSE(view.Ignores("rows"));
+}
+
+}  // namespace
+}  // namespace heed
