@@ -1,7 +1,11 @@
 // "granite" (IBM 2024): Llama's layers, with multipliers of the embedding, of scores (attention_multiplier,
 // in place of the root of head_dim), of what sublayers add, and a divisor of the logits. "hyperclovax" (NAVER
-// 2025): with use_post_norm also norms after the sublayers, post_norm1 and post_norm2.
+// 2025): with use_post_norm also norms after the sublayers, post_norm1 and post_norm2. "granitemoe": experts
+// in every layer, each kind of product of all in one tensor; the chosen ones share a softmax.
+#include "engine/base/status.h"
 #include "engine/families/llama.h"
+#include "engine/families/mixture.h"
+#include "engine/families/parts.h"
 
 namespace heed {
 namespace {
@@ -24,6 +28,28 @@ Decoder ReadGranite(Checkpoint& checkpoint, const LlamaDefaults& defaults) {
 
 absl::StatusOr<NativeModel> ReadGraniteFamily(Checkpoint& checkpoint) {
   return WithHead(checkpoint, ReadGranite(checkpoint, {.tokens = {.bos = 1, .eos = 2}}));
+}
+
+absl::StatusOr<NativeModel> ReadGraniteMoeFamily(Checkpoint& checkpoint) {
+  Decoder decoder = ReadGranite(checkpoint, {.tokens = {.bos = 1, .eos = 2}});
+  JsonFields& fields = checkpoint.fields();
+  const int64_t experts = Size(fields, "num_local_experts", 8);
+  for (int64_t i = 0; i < decoder.layers; ++i) {
+    decoder.layer(i)["ffn"] = {{"type", "moe"},
+                               {"experts", experts},
+                               {"top_k", Size(fields, "num_experts_per_tok", 2)},
+                               {"score", "chosen_softmax"}};
+    const std::string of = Cat(decoder.layer_prefix, i, ".block_sparse_moe."),
+                      to = Cat("layers.", i, ".ffn.");
+    decoder.tensors().AddModule(to + "router", of + "router.layer");
+    for (int64_t e = 0; e < experts; ++e) {
+      const std::string expert = Cat(to, "experts.", e, ".");
+      decoder.tensors().Add(expert + "gate.weight", OfExpert(of + "input_linear.weight", e, {1, 1}, 0));
+      decoder.tensors().Add(expert + "up.weight", OfExpert(of + "input_linear.weight", e, {1, 1}, 1));
+      decoder.tensors().Add(expert + "down.weight", OfExpert(of + "output_linear.weight", e, {1}, 0));
+    }
+  }
+  return WithHead(checkpoint, std::move(decoder));
 }
 
 absl::StatusOr<NativeModel> ReadHyperclovaxFamily(Checkpoint& checkpoint) {

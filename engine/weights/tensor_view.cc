@@ -166,6 +166,15 @@ ViewedTensor ViewedTensor::RowsFrom(int64_t begin) const {
   });
 }
 
+ViewedTensor ViewedTensor::MatrixOf(int64_t i) const {
+  return Then([=](const Tensor& tensor) -> absl::StatusOr<Tensor> {
+    if (tensor.rank() != 3) return Invalid("shape ", ShapeText(tensor.shape), " is not of three dimensions");
+    ASSIGN_OR_RETURN(Tensor matrix, CutRows(tensor, i, 1));
+    matrix.shape.erase(matrix.shape.begin());
+    return matrix;
+  });
+}
+
 ViewedTensor ViewedTensor::PartOfGroups(int64_t groups, const std::vector<int64_t>& sizes, int part) const {
   return Then([=](const Tensor& tensor) { return TakePart(tensor, groups, sizes, part); });
 }

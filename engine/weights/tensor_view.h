@@ -29,6 +29,7 @@ class ViewedTensor {
   // Of the first dimension.
   ViewedTensor Rows(int64_t begin, int64_t count) const;
   ViewedTensor RowsFrom(int64_t begin) const;
+  ViewedTensor MatrixOf(int64_t i) const;  // the i-th of the matrices that a tensor of three dimensions holds
   // The rows are `groups` groups of equal size, which are cut in parts by `sizes`: of each group the part
   // `part`. {3, {1, 1, 1}, 0} of 12 rows: 0, 4, 8 if the sizes are of quarters. Sizes are shares of a group.
   ViewedTensor PartOfGroups(int64_t groups, const std::vector<int64_t>& sizes, int part) const;

@@ -60,6 +60,15 @@ TEST(ViewedTensor, StepsFollowOneAnother) {
   EXPECT_THAT(file.Error(ViewedTensor("a").Shaped({5, -1})), HasSubstr("cannot be read as"));
 }
 
+TEST(ViewedTensor, AMatrixOfSeveralIsTakenOut) {
+  const File file;
+  const ViewedTensor matrices = ViewedTensor("a").Shaped({3, 4, 2});
+  EXPECT_THAT(file.Numbers(matrices.MatrixOf(2).Rows(0, 1)), ElementsAre(16, 17));
+  EXPECT_EQ(file.Shape(matrices.MatrixOf(0)), (std::vector<int64_t>{4, 2}));
+  EXPECT_THAT(file.Error(matrices.MatrixOf(3)), HasSubstr("has no rows 3 .. 3"));
+  EXPECT_THAT(file.Error(ViewedTensor("a").MatrixOf(0)), HasSubstr("three dimensions"));
+}
+
 TEST(ViewedTensor, RowsAreJoined) {
   const File file;
   const ViewedTensor joined = ViewedTensor::Joined({ViewedTensor("row"), ViewedTensor("a").Rows(1, 1)});

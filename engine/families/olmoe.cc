@@ -1,0 +1,27 @@
+// "olmoe" (Muennighoff et al. 2024): Llama's layers, norms over all queries and all keys, experts in every
+// layer. Not served: clip_qkv, which clips behind those norms.
+#include "engine/families/llama.h"
+#include "engine/families/mixture.h"
+#include "engine/families/parts.h"
+
+namespace heed {
+
+absl::StatusOr<NativeModel> ReadOlmoeFamily(Checkpoint& checkpoint) {
+  checkpoint.Require("clip_qkv", nullptr);
+  Decoder decoder = ReadLlamaDecoder(checkpoint, {.vocab_size = 50304,
+                                                  .hidden_size = 2048,
+                                                  .intermediate_size = 2048,
+                                                  .num_hidden_layers = 16,
+                                                  .num_attention_heads = 16,
+                                                  .tokens = {.eos = 50279, .pad = 1},
+                                                  .eps = 1e-5});
+  AddQueryKeyNorms({{"type", "rms"}, {"over", "all"}}, "self_attn.q_norm", "self_attn.k_norm", decoder);
+  JsonFields& fields = checkpoint.fields();
+  const Mixture mixture{.options = {{"experts", Size(fields, "num_experts", 64)},
+                                    {"top_k", Size(fields, "num_experts_per_tok", 8)},
+                                    {"normalize", fields.Bool("norm_topk_prob", false)}}};
+  for (int64_t i = 0; i < decoder.layers; ++i) SetMixture(checkpoint, i, mixture, decoder);
+  return WithHead(checkpoint, std::move(decoder));
+}
+
+}  // namespace heed
