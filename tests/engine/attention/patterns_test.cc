@@ -66,7 +66,14 @@ double PairsOf(const Passage& passage, Sees sees) {
   return pairs + static_cast<double>(passage.n() * layer.example().num_heads * slots);
 }
 
-// Layers with vectors of distances do more for each pair.
+// Products of a pair's vectors: content with content, and each kind of distance that is scored beside it (He
+// et al. 2021).
+double ProductsOf(const Layer& layer) {
+  if (layer.example().type != "disentangled") return 1;
+  return 1 + (layer.options().value("c2p", true) ? 1 : 0) + (layer.options().value("p2c", true) ? 1 : 0);
+}
+
+// Layers of Shaw's or Transformer-XL's distances do more for each pair.
 TEST(Patterns, CostWhatTheySee) {
   constexpr int64_t kTokens = 500;
   std::set<std::string> held;
@@ -78,8 +85,9 @@ TEST(Patterns, CostWhatTheySee) {
       continue;
     }
     const double dim = static_cast<double>(layer.attention().out_width()) / example.num_heads;
-    EXPECT_NEAR(layer.attention().Cost(kTokens, kTokens) / (2 * dim * PairsOf(Passage(layer, kTokens), sees)),
-                1, 0.02)
+    const double each = 2 * dim * ProductsOf(layer);
+    EXPECT_NEAR(layer.attention().Cost(kTokens, kTokens) / (each * PairsOf(Passage(layer, kTokens), sees)), 1,
+                0.02)
         << example.type << example.options;
     held.insert(example.type);
   }
