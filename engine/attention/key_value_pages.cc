@@ -129,6 +129,7 @@ void KeyValuePages::Grow(int64_t n) {
 
 void KeyValuePages::GrowLast(int64_t used) {
   const bool shared = std::exchange(last_shared_, false);
+  if (page_ != kSmallPage && !shared) return;  // no page of these is ever too small
   const int64_t held = InPage(end_);
   Page& last = pages_.back();
   if (static_cast<int64_t>(last->size()) == PageBytes(type_, head_dim_, used, has_keys(), page_)) {

@@ -133,7 +133,7 @@ class PatternRun : public AttentionRun {
   virtual void TakeCut(const AttentionRows& rows, int head, int64_t cut, int stage, Scratch& scratch);
   // The positions of a cut; some of the first and of the last are not those of rows at hand.
   Range TakenCut(int64_t cut) const;
-  KeyValuePages& Track(int head, int set, int64_t track) { return heads_[head][set][track]; }
+  KeyValuePages& Track(int head, int set, int64_t track) { return tracks_[FirstTrack(head, set) + track]; }
   int64_t from() const { return from_; }  // tokens before the rows at hand
 
  private:
@@ -141,7 +141,6 @@ class PatternRun : public AttentionRun {
   static constexpr int64_t kFewRows = 16;
 
   using Tile = PatternAttention::Tile;
-  using Tracks = std::vector<KeyValuePages>;  // of a set
   // kStep: all at once, for rows that are not worth several stages.
   enum class Stage { kStep, kTake, kAttend, kParts, kMerge, kForget };
   // How a section of one head's rows at hand is cut.
@@ -163,6 +162,12 @@ class PatternRun : public AttentionRun {
     std::vector<Cut> cuts;  // head by head
     int64_t tiles = 0;
     double row_cost = 0, tile_cost = 0;  // the most
+
+    void Clear() {
+      cuts.clear();
+      tiles = 0;
+      row_cost = tile_cost = 0;
+    }
   };
   struct Planned {
     Stage stage;
@@ -171,6 +176,11 @@ class PatternRun : public AttentionRun {
 
   const PatternOptions& options() const { return attention_->options(); }
   void Clear();  // all pages
+  int64_t FirstTrack(int head, int set) const {
+    int64_t first = first_tracks_[head];
+    for (int s = 0; s < set; ++s) first += pattern(head).sets()[s].tracks();
+    return first;
+  }
   template <typename F>
   void ForTracks(int head, int64_t rows, F f);
   void Grow(int64_t rows);
@@ -199,8 +209,11 @@ class PatternRun : public AttentionRun {
 
   const PatternAttention* attention_;
   Taking taking_;
-  Patterns patterns_;                       // none: the attention's
-  std::vector<std::vector<Tracks>> heads_;  // of a key-value head, by set
+  Patterns patterns_;  // none: the attention's
+  // By key-value head, set and track, in one piece: a step of many streams meets each of them anew, out of
+  // cache.
+  std::vector<KeyValuePages> tracks_;
+  std::vector<int64_t> first_tracks_;  // of a key-value head
   int64_t tokens_ = 0;
   // Of the rows at hand.
   int64_t from_ = 0;  // tokens before

@@ -23,16 +23,18 @@ PatternRun::PatternRun(const PatternRun& other)
     : attention_(other.attention_),
       taking_(other.taking_),
       patterns_(other.patterns_),
-      heads_(other.heads_),
+      tracks_(other.tracks_),
+      first_tracks_(other.first_tracks_),
       tokens_(other.tokens_) {}
 
 void PatternRun::Clear() {
-  heads_.clear();
+  tracks_.clear();
+  first_tracks_.clear();
   for (int head = 0; head < options().key_value_heads; ++head) {
-    auto& sets = heads_.emplace_back();
+    first_tracks_.push_back(std::ssize(tracks_));
     for (const TrackSet& set : pattern(head).sets()) {
-      sets.emplace_back(set.tracks(), KeyValuePages(attention_->core().type(), options().head_dim,
-                                                    options().k >= 0, set.page()));
+      const KeyValuePages empty(attention_->core().type(), options().head_dim, options().k >= 0, set.page());
+      for (int64_t track = 0; track < set.tracks(); ++track) tracks_.push_back(empty);
     }
   }
 }
@@ -94,11 +96,11 @@ void PatternRun::AddParts(const AttentionRows& rows, std::vector<AttentionStage>
 // f(set, its number, track, the track's pages) for all tracks that get any of the rows.
 template <typename F>
 void PatternRun::ForTracks(int head, int64_t rows, F f) {
-  for (int s = 0; s < std::ssize(heads_[head]); ++s) {
-    const TrackSet& set = pattern(head).sets()[s];
-    for (int64_t i = 0; i < std::min(rows, set.tracks()); ++i) {
-      const int64_t track = (from_ + i) % set.tracks();
-      f(set, s, track, heads_[head][s][track]);
+  const std::vector<TrackSet>& sets = pattern(head).sets();
+  for (int s = 0; s < std::ssize(sets); ++s) {
+    for (int64_t i = 0; i < std::min(rows, sets[s].tracks()); ++i) {
+      const int64_t track = (from_ + i) % sets[s].tracks();
+      f(sets[s], s, track, Track(head, s, track));
     }
   }
 }
@@ -118,11 +120,15 @@ void PatternRun::Forget(int head, int64_t rows) {
 }
 
 void PatternRun::CutTiles(const AttentionRows& rows) {
-  passes_.assign(attention_->passes(), {});
+  passes_.resize(attention_->passes());
+  for (Pass& pass : passes_) pass.Clear();
+  std::vector<RowSection> sections;
   for (int head = 0; head < options().key_value_heads && rows.count > 0; ++head) {
-    for (RowSection& section : pattern(head).Sections(rows.count, tokens_)) {
+    if (head == 0 || &pattern(head) != &pattern(head - 1))
+      sections = pattern(head).Sections(rows.count, tokens_);
+    for (const RowSection& section : sections) {
       Pass& pass = passes_[section.pass];
-      Cut& cut = pass.cuts.emplace_back(CutOf(head, std::move(section)));
+      Cut& cut = pass.cuts.emplace_back(CutOf(head, section));
       cut.first_tile = pass.tiles;
       pass.tiles += std::min(cut.rows(), cut.period) * cut.tiles;
       pass.row_cost = std::max(pass.row_cost, cut.row_cost);
@@ -167,7 +173,7 @@ int64_t PatternRun::CountParts(const AttentionRows& rows) const {
     const int64_t period = pattern(head).row_period(0);
     if (rows.count * attention_->group() > kFewRows || (period > 1 && rows.count > 1)) return 0;
     int64_t sum = 0;
-    for (int set = 0; set < std::ssize(heads_[head]); ++set) {
+    for (int set = 0; set < std::ssize(pattern(head).sets()); ++set) {
       const int64_t parts = SoftmaxCore::Parts(Pages(head, set, rows.first));
       cut = cut || parts > 1;
       sum += parts;
@@ -237,7 +243,7 @@ Range PatternRun::TakenCut(int64_t cut) const {
 }
 
 void PatternRun::TakeCut(const AttentionRows& rows, int head, int64_t cut, int, Scratch& scratch) {
-  for (int set = 0; set < std::ssize(heads_[head]); ++set) {
+  for (int set = 0; set < std::ssize(pattern(head).sets()); ++set) {
     if (!pattern(head).sets()[set].made) TakeSet(rows, head, set, cut, scratch);
   }
 }
@@ -245,9 +251,9 @@ void PatternRun::TakeCut(const AttentionRows& rows, int head, int64_t cut, int, 
 // No two cuts write the same page: a track of all positions is cut at whole pages, others are one cut's.
 void PatternRun::TakeSet(const AttentionRows& rows, int head, int number, int64_t cut, Scratch& scratch) {
   const TrackSet& set = pattern(head).sets()[number];
-  Tracks& tracks = heads_[head][number];
   const auto write = [&](int64_t track, int64_t position, int64_t step, int64_t count) {
-    Write(tracks[track], set.Places(track, position), rows, {head, position - from_, step, count}, scratch);
+    Write(Track(head, number, track), set.Places(track, position), rows,
+          {head, position - from_, step, count}, scratch);
   };
   if (set.apart) {
     for (int64_t i = cut; i < std::min(rows.source_count, set.period); i += taken_cuts_)
@@ -298,11 +304,11 @@ void PatternRun::Archive(StateArchive& archive) {
   if (tokens_ == 0) return;
   for (int head = 0; head < options().key_value_heads; ++head) {
     const Pattern& pattern = this->pattern(head);
-    for (int s = 0; s < std::ssize(heads_[head]); ++s) {
-      for (int64_t track = 0; track < std::ssize(heads_[head][s]); ++track) {
-        const TrackSet& set = pattern.sets()[s];
+    for (int s = 0; s < std::ssize(pattern.sets()); ++s) {
+      const TrackSet& set = pattern.sets()[s];
+      for (int64_t track = 0; track < set.tracks(); ++track) {
         const int64_t places = set.Places(track, tokens_);
-        heads_[head][s][track].Archive(archive, RoundDown(pattern.KeptFrom(s, places), set.page()), places);
+        Track(head, s, track).Archive(archive, RoundDown(pattern.KeptFrom(s, places), set.page()), places);
       }
     }
   }

@@ -10,8 +10,7 @@ namespace heed {
 
 // The pages of a set that the row at a position reads.
 const KeyValuePages& PatternRun::Pages(int head, int set, int64_t position) const {
-  const Tracks& tracks = heads_[head][set];
-  return tracks[position % std::ssize(tracks)];
+  return tracks_[FirstTrack(head, set) + position % pattern(head).sets()[set].tracks()];
 }
 
 // Rows of several blocks block by block.
@@ -61,7 +60,7 @@ std::vector<KeySource> PatternRun::SourcesOfRuns(int head, const std::vector<Ran
     for (last = i; last + 1 < runs.size() && near(runs[last], runs[last + 1]);) ++last;
     const Range all{runs[i].begin, runs[last].end};
     const ScoreBias* bias = o.bias ? &*o.bias : nullptr;
-    sources.push_back({.pages = &heads_[head][0][0],
+    sources.push_back({.pages = &tracks_[FirstTrack(head, 0)],
                        .sees =
                            [all, causal](int64_t position) {
                              return Range{all.begin, causal ? std::min(all.end, position + 1) : all.end};
