@@ -14,16 +14,27 @@
 namespace heed {
 namespace {
 
-// The first paragraph of a Markdown file that is not a heading, as one line.
+constexpr size_t kMostBytes = 2000;  // of a description
+
+// The first paragraph of a Markdown file that is not a heading, as one line. What lies between lines of
+// dashes at the beginning is for programs: model cards on the hub have it.
 std::string FirstParagraph(const std::string& text) {
   std::string paragraph, line;
-  for (std::istringstream lines{text}; std::getline(lines, line);) {
+  std::istringstream lines{text};
+  if (text.starts_with("---\n")) {
+    std::getline(lines, line);
+    while (std::getline(lines, line) && !line.starts_with("---")) {
+    }
+  }
+  while (std::getline(lines, line)) {
     absl::StripAsciiWhitespace(&line);
     if (line.empty() && !paragraph.empty()) break;
     if (line.empty() || line[0] == '#') continue;
     paragraph += (paragraph.empty() ? "" : " ") + line;
   }
-  return paragraph.substr(0, 2000);
+  if (paragraph.size() > kMostBytes) paragraph.resize(kMostBytes);
+  while (!ValidUtf8(paragraph)) paragraph.pop_back();  // half a character
+  return paragraph;
 }
 
 std::string Description(const std::string& folder) {

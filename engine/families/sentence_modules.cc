@@ -9,7 +9,7 @@
 namespace heed {
 namespace {
 
-constexpr char kFile[] = "modules.json";
+constexpr char kFile[] = "modules.json", kTransformerFile[] = "sentence_bert_config.json";
 constexpr int64_t kMostBytes = 1 << 20;
 
 // Of config.json of a pooling, and what the native format calls them.
@@ -24,6 +24,16 @@ constexpr std::pair<const char*, const char*> kPoolings[] = {
 absl::StatusOr<Json> ReadJson(const std::string& folder, const std::string& file) {
   ASSIGN_OR_RETURN(const std::string text, ReadFile(folder, file, kMostBytes));
   return ParseJson(text, file);
+}
+
+absl::StatusOr<int64_t> ReadLongest(const std::string& folder) {
+  const auto json = ReadJson(folder, kTransformerFile);
+  if (absl::IsNotFound(json.status())) return 0;
+  if (!json.ok()) return json.status();
+  JsonFields fields(*json, kTransformerFile);
+  const int64_t longest = fields.Has("max_seq_length") ? fields.Int("max_seq_length", 0, 1, kMostSize) : 0;
+  RETURN_IF_ERROR(fields.error());
+  return longest;
 }
 
 absl::StatusOr<std::string> ReadPooling(const std::string& folder, const std::string& module) {
@@ -80,6 +90,7 @@ absl::Status SentenceModules::Apply(NativeModel& model) const {
     return Invalid(kFile, ": config.json's architecture has a head of its own, and gives no embeddings");
   model.config["pooling"] = pooling;
   model.config["normalize"] = normalize;
+  if (max_seq_length > 0) model.config["max_seq_length"] = max_seq_length;
   for (size_t i = 0; i < dense.size(); ++i) {
     AddHeadLayer(dense[i].out, dense[i].hidden_act, /*norm=*/false, model.config);
     if (model.tensors) model.tensors->AddModule(Cat("head_layers.", i), dense[i].folder + "/linear");
@@ -113,6 +124,7 @@ absl::StatusOr<SentenceModules> ReadSentenceModules(const std::string& folder) {
     }
   }
   if (modules.pooling.empty()) return Invalid(kFile, ": has no Pooling");
+  ASSIGN_OR_RETURN(modules.max_seq_length, ReadLongest(folder));
   return modules;
 }
 

@@ -1,5 +1,5 @@
 // modules.json, which sentence-transformers (Reimers and Gurevych 2019) writes beside a checkpoint: what
-// becomes of its rows until they are an embedding.
+// becomes of its rows until they are an embedding; and sentence_bert_config.json: how long a text may be.
 #ifndef HEED_ENGINE_FAMILIES_SENTENCE_MODULES_H_
 #define HEED_ENGINE_FAMILIES_SENTENCE_MODULES_H_
 
@@ -22,6 +22,7 @@ struct SentenceModules {
   std::string pooling;  // native; empty: the folder has no modules.json
   std::vector<Dense> dense;
   bool normalize = false;
+  int64_t max_seq_length = 0;  // tokens of a text, special ones included; 0: as many as the model reads
 
   std::vector<std::string> folders() const;  // that hold weights
   // Makes a base model an embedder. An error if it has a head already.

@@ -107,6 +107,7 @@ void ReadEmbedding(JsonFields& fields, ModelConfig& config) {
                      : positions == "sinusoidal" ? Positions::kSinusoidal
                                                  : Positions::kNone;
   config.max_positions = fields.Int("max_position_embeddings", 0, 0, kMaxPositions);
+  config.max_seq_length = fields.Int("max_seq_length", 0, 0, kMaxPositions);
 }
 
 HeadLayerConfig ReadHeadLayer(const Json& json, const std::string& where, int64_t width, JsonFields& fields) {

@@ -62,6 +62,7 @@ struct ModelConfig {
   Positions positions = Positions::kNone;
   int64_t max_positions = 0;          // max_position_embeddings; 0 = no limit
   int64_t decoder_max_positions = 0;  // the same of an encoder-decoder's decoder
+  int64_t max_seq_length = 0;         // of an input, where that is less; 0 = no limit
   // Of the embedding (EmbeddingOptions), where rows are tokens.
   int64_t embedding_size = 0;  // width of what a projection reads
   EmbeddingProjection embedding_projection = EmbeddingProjection::kNone;

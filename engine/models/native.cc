@@ -221,7 +221,8 @@ absl::StatusOr<ModelInfo> Describe(const ModelConfig& config, const LoadedStack&
   const int64_t positions = config.architecture == Architecture::kEncoderDecoder
                                 ? config.decoder_max_positions
                                 : config.max_positions;
-  ASSIGN_OR_RETURN(info.max_tokens, Longest(stack, /*source=*/false, Shorter(loaded.max_tokens, positions)));
+  const int64_t longest = Shorter(Shorter(loaded.max_tokens, positions), config.max_seq_length);
+  ASSIGN_OR_RETURN(info.max_tokens, Longest(stack, /*source=*/false, longest));
   RETURN_IF_ERROR(CheckImage(info));
   if (config.architecture == Architecture::kEncoderDecoder || loaded.global_input.read) {
     ASSIGN_OR_RETURN(info.max_source_tokens, Longest(stack, /*source=*/true, config.max_positions));

@@ -81,6 +81,22 @@ TEST_F(RegistryTest, AFoldersModelNamesTheFilesOfItsWeightsAsSha256sumDoes) {
   EXPECT_EQ(files[0].sha256, "23c4790e9f933bdcbaf35aed082d80e700d6b8f3dc0fa5910d043d99cbbc4b0a");
 }
 
+// As model cards on the hub begin, and in 2,000 bytes no half character.
+TEST_F(RegistryTest, AFoldersDescriptionIsItsReadmesFirstParagraph) {
+  TempFolder folder;
+  std::filesystem::copy(HEED_SOURCE_DIR "/tests/golden/native/linear-decoder", folder.path());
+  const auto told = [&](const std::string& readme) {
+    folder.Write("README.md", readme);
+    return LoadFromFolder({.name = "m", .folder = folder.path()})->description;
+  };
+  EXPECT_EQ(told("---\nlanguage: en\n---\n\n# A model\n\nIt says\nthis.\n\nAnd that.\n"), "It says this.");
+  EXPECT_EQ(told("It says this.\n---\nAnd that.\n"), "It says this. --- And that.");
+  EXPECT_EQ(told("---\nlanguage: en\n"), "");
+  std::string es = "x";
+  for (int i = 0; i < 2000; ++i) es += "é";
+  EXPECT_EQ(told(es), es.substr(0, 1999));
+}
+
 // A terabyte that takes no disk: reading all of it would take a quarter of an hour.
 TEST_F(RegistryTest, AWrongConfigIsToldWithoutReadingAllWeights) {
   TempFolder folder;

@@ -60,6 +60,23 @@ TEST_F(SentenceModulesTest, TheyMakeABaseModelAnEmbedder) {
   EXPECT_EQ(model.tensors->Find("head_layers.0.weight")->names()[0], "2_Dense/linear.weight");
 }
 
+TEST_F(SentenceModulesTest, ATextIsAsLongAsSentenceBertConfigSays) {
+  const auto longest = [&] {
+    NativeModel model{.config = Json::object(), .tensors = TensorView()};
+    EXPECT_TRUE(ReadSentenceModules(folder_.path())->Apply(model).ok());
+    return model.config.value("max_seq_length", -1);
+  };
+  Write("modules.json", Cat("[", kTransformer, ",", kPooling, "]"));
+  Write("1_Pooling/config.json", R"({"pooling_mode_cls_token": true})");
+  EXPECT_EQ(longest(), -1);
+  Write("sentence_bert_config.json", R"({"max_seq_length": null, "do_lower_case": false})");
+  EXPECT_EQ(longest(), -1);
+  Write("sentence_bert_config.json", R"({"max_seq_length": 256, "do_lower_case": false})");
+  EXPECT_EQ(longest(), 256);
+  Write("sentence_bert_config.json", R"({"max_seq_length": 0})");
+  EXPECT_THAT(Refusal(), HasSubstr("sentence_bert_config.json: max_seq_length: 0 is below 1"));
+}
+
 TEST_F(SentenceModulesTest, WhatIsNotServedIsRefusedByName) {
   Write("modules.json", Cat("[", kTransformer,
                             R"(, {"idx": 1, "path": "1_CNN", "type": "sentence_transformers.models.CNN"}])"));

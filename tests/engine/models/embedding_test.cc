@@ -239,5 +239,16 @@ TEST(Embedding, RefusalsNameTheFieldTheValueAndTheLimit) {
   }
 }
 
+TEST(Embedding, AnInputIsAsLongAsTheModelSaysWhateverItsPositions) {
+  const auto longest = [](const Json& options) {
+    return MakeRandomModel(Encoder(options))->info().max_tokens;
+  };
+  EXPECT_EQ(longest({}), 0);
+  EXPECT_EQ(longest({{"max_seq_length", 20}}), 20);
+  EXPECT_EQ(longest({{"positions", "learned"}, {"max_position_embeddings", 40}, {"max_seq_length", 20}}), 20);
+  EXPECT_EQ(longest({{"positions", "learned"}, {"max_position_embeddings", 40}, {"max_seq_length", 400}}),
+            40);
+}
+
 }  // namespace
 }  // namespace heed
