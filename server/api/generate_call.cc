@@ -19,6 +19,7 @@ absl::Status GenerateCall::Open(const grpc::ByteBuffer& bytes) {
   plan.arrival = arrival();
   plan.deadline = deadline();
   plan.request_id = request_id();
+  plan.trace = trace();
   model_ = plan.model;
   events_.emplace(int64_t{request_->inputs_size()} * plan.samples());
   auto wake = [weak = weak_from_this()] {

@@ -114,6 +114,17 @@ void AddSources(const GaugeSources& sources, std::vector<MetricFamily>& out) {
   add("heed_answer_limit_bytes", "Memory that answers may reserve.", sources.answer_bytes_limit);
 }
 
+void AddSpans(const SpanCounts& counts, std::vector<MetricFamily>& out) {
+  MetricFamily spans =
+      NewFamily("heed_trace_spans_total",
+                "Spans of traced calls that a collector has taken, or not, or that nobody could send.",
+                MetricType::Counter);
+  AddValue(spans, {{"outcome", "exported"}}, static_cast<double>(counts.exported));
+  AddValue(spans, {{"outcome", "failed"}}, static_cast<double>(counts.failed));
+  AddValue(spans, {{"outcome", "dropped"}}, static_cast<double>(counts.dropped));
+  out.push_back(std::move(spans));
+}
+
 void AddServer(std::vector<MetricFamily>& out) {
   out.push_back(OneValue("heed_build_info", "The program; always 1.", MetricType::Gauge, 1,
                          {{"version", HEED_VERSION}}));
@@ -179,6 +190,7 @@ std::vector<MetricFamily> Gauges::Collect() const {
   AddProcess(out);
   AddServer(out);
   AddSources(sources_, out);
+  if (sources_.spans) AddSpans(sources_.spans(), out);
   AddStates(models, out);
   AddMemory(models, out);
   return out;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "prometheus/collectable.h"
+#include "server/observation/traces.h"
 #include "server/registry.h"
 
 namespace heed {
@@ -19,6 +20,7 @@ struct GaugeSources {
   std::function<bool()> listener_up;
   std::function<int64_t()> answer_bytes_reserved;
   std::function<int64_t()> answer_bytes_limit;
+  std::function<SpanCounts()> spans;
 };
 
 // Thread-safe.

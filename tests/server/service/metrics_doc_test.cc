@@ -61,6 +61,7 @@ const std::map<std::string, std::string>& Moves() {
       {"heed_stream_time_to_first_token_seconds", "when a stream takes a sample's first token"},
       {"heed_task_failures_total", "when a task has thrown; the log says what"},
       {"heed_time_to_first_token_seconds", "after the pass that made an input's first token"},
+      {"heed_trace_spans_total", "when spans were exported, or are lost"},
       {"heed_workspace_bytes", "read when scraped"},
       {"process_cpu_seconds_total", "read when scraped"},
       {"process_max_fds", "read when scraped"},
