@@ -1,7 +1,9 @@
 #include "engine/base/certificates.h"
 
+#include <cstdint>
 #include <cstring>
 
+#include "engine/base/file.h"
 #include "engine/base/status.h"
 #include "engine/base/x509.h"
 #include "openssl/asn1.h"
@@ -11,6 +13,7 @@
 namespace heed {
 namespace {
 
+constexpr int64_t kMostBytes = 1 << 20;  // of a file; a system's authorities are a fifth of that
 constexpr long kDay = 24 * 3600;
 constexpr int kForeverDays = 36'500;  // of who lives as long as a process
 
@@ -50,6 +53,21 @@ absl::Status CheckDates(std::string_view certificates) {
   if (X509_cmp_current_time(begin) > 0)
     return absl::FailedPreconditionError(Cat("the certificate is not valid before ", DayOf(begin)));
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> ReadCertificates(std::string_view field, const std::string& path) {
+  ASSIGN_OR_RETURN(std::string text, ReadFileOf(field, path, kMostBytes));
+  if (const absl::Status status = CheckCertificates(text); !status.ok())
+    return WrongFile(field, path, status);
+  return text;
+}
+
+absl::StatusOr<std::string> ReadKey(std::string_view field, const std::string& path,
+                                    std::string_view certificates) {
+  ASSIGN_OR_RETURN(std::string text, ReadFileOf(field, path, kMostBytes));
+  if (const absl::Status status = CheckKey(text, certificates); !status.ok())
+    return WrongFile(field, path, status);
+  return text;
 }
 
 absl::StatusOr<CertificateAndKey> NewSelfSigned(const std::string& name) {

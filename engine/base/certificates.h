@@ -21,6 +21,12 @@ absl::Status CheckKey(std::string_view key, std::string_view certificates);
 // FAILED_PRECONDITION if the first certificate has expired, or is not valid yet: who meets it refuses it.
 absl::Status CheckDates(std::string_view certificates);
 
+// The texts of files: certificates, and the key of the first of them. WrongFile() (file.h) unless they are
+// that.
+absl::StatusOr<std::string> ReadCertificates(std::string_view field, const std::string& path);
+absl::StatusOr<std::string> ReadKey(std::string_view field, const std::string& path,
+                                    std::string_view certificates);
+
 struct CertificateAndKey {
   std::string certificate, key;
 };

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "engine/base/certificates.h"
+#include "engine/base/file.h"
 #include "engine/base/status.h"
 #include "server/caught.h"
 #include "server/config/tokens.h"
@@ -32,7 +33,7 @@ absl::StatusOr<std::unique_ptr<Reloaded<KnownTokens>>> OpenTokens(std::string_vi
   const auto read = [field, path]() -> absl::StatusOr<KnownTokens> {
     auto tokens = ReadTokens(path);
     if (tokens.ok()) return tokens;
-    return Invalid(field, " is '", path, "': ", std::string(tokens.status().message()));
+    return WrongFile(field, path, tokens.status());
   };
   const auto told = [field](const absl::Status& status) { Tell(field, status); };
   return Reloaded<KnownTokens>::Read({.paths = {path}, .read = read, .told = told});

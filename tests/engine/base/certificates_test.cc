@@ -2,9 +2,11 @@
 
 #include <string>
 
+#include "engine/base/status.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "openssl/pem.h"
+#include "tests/engine/base/temp_folder.h"
 #include "tests/testing/certificates.h"
 
 namespace heed {
@@ -45,6 +47,20 @@ TEST(Certificates, HaveOneKeyThatFits) {
               HasSubstr("there is no private key in it"));
   const absl::Status encrypted = CheckKey(Encrypted(one.key), one.certificate);
   EXPECT_THAT(encrypted.message(), HasSubstr("it is encrypted"));
+}
+
+TEST(Certificates, OfFilesAreToldWithFieldAndFile) {
+  const Authority authority("ours");
+  const CertificateAndKey pair = authority.Issue();
+  const TempFolder folder;
+  const std::string certificate = folder.Write("certificate", pair.certificate),
+                    key = folder.Write("key", pair.key);
+  EXPECT_EQ(ReadCertificates("field", certificate).value(), pair.certificate);
+  EXPECT_EQ(ReadKey("field", key, pair.certificate).value(), pair.key);
+  EXPECT_THAT(ReadCertificates("field", key).status().message(),
+              HasSubstr(Cat("field is '", key, "': there is no certificate in it")));
+  EXPECT_THAT(ReadKey("field", certificate, pair.certificate).status().message(),
+              HasSubstr(Cat("field is '", certificate, "': there is no private key in it")));
 }
 
 TEST(Certificates, AreValidForATime) {
