@@ -126,8 +126,7 @@ class Answering : public InputJobs {
 
   void Spent(const Usage& usage) {
     metrics_->Spent(usage);
-    call_->record().Read(usage.input_tokens);
-    call_->record().Waited(usage.queued);
+    call_->record().Add({.tokens_read = usage.input_tokens, .queued = usage.queued});
   }
 
   void Put(int i, absl::StatusOr<Value> result) {

@@ -22,7 +22,7 @@ Call::Call(Edge* edge, const Method& method, grpc::CallbackServerContext* contex
       peer_(edge->peers() ? PeerOf(*context) : ""),
       trace_(edge->traces() ? edge->TraceOf(method, arrival_, TraceHeadersOf(*context)) : nullptr),
       context_(context) {
-  record_.Received(static_cast<int64_t>(request.Length()));
+  record_.Add({.bytes_in = static_cast<int64_t>(request.Length())});
 }
 
 void Call::Begin() {
@@ -121,7 +121,7 @@ void Call::TraceWrite(Time end) const {
 }
 
 void Call::Sent(size_t bytes) {
-  record_.Sent(static_cast<int64_t>(bytes));
+  record_.Add({.bytes_out = static_cast<int64_t>(bytes)});
   edge_->Sent(method_);
 }
 
