@@ -1,7 +1,10 @@
 #include "engine/base/certificates.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <ctime>
+#include <limits>
 
 #include "engine/base/file.h"
 #include "engine/base/status.h"
@@ -53,6 +56,18 @@ absl::Status CheckDates(std::string_view certificates) {
   if (X509_cmp_current_time(begin) > 0)
     return absl::FailedPreconditionError(Cat("the certificate is not valid before ", DayOf(begin)));
   return absl::OkStatus();
+}
+
+absl::StatusOr<int64_t> ExpiryOf(std::string_view certificates) {
+  ASSIGN_OR_RETURN(const auto chain, ParseCertificates(certificates));
+  int64_t first = std::numeric_limits<int64_t>::max();
+  for (const X509Ptr& certificate : chain) {
+    std::tm end{};
+    if (ASN1_TIME_to_tm(X509_get0_notAfter(certificate.get()), &end) != 1)
+      return Invalid("a certificate's last day is none");
+    first = std::min<int64_t>(first, timegm(&end));
+  }
+  return first;
 }
 
 absl::StatusOr<std::string> ReadCertificates(std::string_view field, const std::string& path) {

@@ -112,6 +112,10 @@ void AddSources(const GaugeSources& sources, std::vector<MetricFamily>& out) {
   add("heed_answer_bytes_reserved", "Memory reserved by answers that are not yet written.",
       sources.answer_bytes_reserved);
   add("heed_answer_limit_bytes", "Memory that answers may reserve.", sources.answer_bytes_limit);
+  add("heed_tls_certificate_expiry_timestamp_seconds",
+      "When the port's certificate expires, or one sent with it does before, in seconds since 1970; none "
+      "without TLS.",
+      sources.certificate_expiry);
 }
 
 void AddSpans(const SpanCounts& counts, std::vector<MetricFamily>& out) {

@@ -20,6 +20,7 @@ struct GaugeSources {
   std::function<bool()> listener_up;
   std::function<int64_t()> answer_bytes_reserved;
   std::function<int64_t()> answer_bytes_limit;
+  std::function<int64_t()> certificate_expiry;  // in seconds since 1970
   std::function<SpanCounts()> spans;
 };
 

@@ -50,6 +50,11 @@ bool Access::MayReadMetrics(const std::string& name, const std::string& token) c
   return Caught("the token could not be looked at", look, nullptr).ok() && may;
 }
 
+std::function<int64_t()> Access::CertificateExpiry() const {
+  if (tls == nullptr) return nullptr;
+  return [this] { return ExpiryOf(tls->Now()->certificate).value_or(0); };
+}
+
 absl::StatusOr<Access> OpenAccess(const config::v1::ServerConfig& config) {
   Access access;
   if (config.has_tls()) {

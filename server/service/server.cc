@@ -163,6 +163,7 @@ struct Server::State {
                                   .listener_up = [this] { return listener_up(); },
                                   .answer_bytes_reserved = [this] { return answer_memory.reserved(); },
                                   .answer_bytes_limit = [this] { return answer_memory.limit(); },
+                                  .certificate_expiry = access.CertificateExpiry(),
                                   .spans = [this] { return traces ? traces->counts() : SpanCounts{}; }})};
   const ApiContext api{.edge = &edge,
                        .registry = &registry,

@@ -1,7 +1,10 @@
 #include "engine/base/certificates.h"
 
+#include <cstdint>
 #include <string>
 
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "engine/base/status.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -71,6 +74,19 @@ TEST(Certificates, AreValidForATime) {
   EXPECT_THAT(expired.message(), testing::MatchesRegex("the certificate has expired on 20..-..-.."));
   EXPECT_THAT(CheckDates(authority.Issue({.begins = 2, .ends = 3}).certificate).message(),
               HasSubstr("the certificate is not valid before 20"));
+}
+
+TEST(Certificates, ExpireWithTheFirstOfThem) {
+  constexpr int64_t kDay = 24 * 3600;
+  const Authority authority("ours");
+  const std::string certificate = authority.Issue({.ends = 1}).certificate;
+  const int64_t expiry = ExpiryOf(certificate).value();
+  EXPECT_NEAR(expiry, absl::ToUnixSeconds(absl::Now()) + kDay, 600);
+  EXPECT_EQ(ExpiryOf(Cat(certificate, authority.certificate())).value(),
+            expiry);  // the authority's lasts longer
+  const std::string expired = authority.Issue({.begins = -3, .ends = -2}).certificate;
+  EXPECT_NEAR(ExpiryOf(Cat(certificate, expired)).value(), expiry - 3 * kDay, 600);
+  EXPECT_EQ(ExpiryOf("words").status().code(), absl::StatusCode::kInvalidArgument);
 }
 
 TEST(Certificates, OfOnesOwnAreNewEachTime) {
