@@ -1,8 +1,8 @@
 #include "client/credentials.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <string_view>
-#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "engine/base/certificates.h"
@@ -10,26 +10,6 @@
 #include "engine/base/status.h"
 
 namespace heed {
-namespace {
-
-constexpr int64_t kMostBytes = 1 << 20;  // of a file; a system's authorities are a fifth of that
-
-absl::Status Wrong(std::string_view field, const std::string& path, const absl::Status& why) {
-  return Invalid(field, " is '", path, "': ", std::string(why.message()));
-}
-
-absl::StatusOr<std::string> ReadText(std::string_view field, const std::string& path) {
-  auto text = ReadNamedFile(path, kMostBytes);
-  return text.ok() ? std::move(text) : Wrong(field, path, text.status());
-}
-
-absl::StatusOr<std::string> ReadCertificates(std::string_view field, const std::string& path) {
-  ASSIGN_OR_RETURN(std::string text, ReadText(field, path));
-  if (const absl::Status status = CheckCertificates(text); !status.ok()) return Wrong(field, path, status);
-  return text;
-}
-
-}  // namespace
 
 absl::StatusOr<ClientTls> ReadTls(const TlsFiles& files) {
   ClientTls tls;
@@ -42,16 +22,15 @@ absl::StatusOr<ClientTls> ReadTls(const TlsFiles& files) {
   }
   if (files.certificate.empty()) return tls;
   ASSIGN_OR_RETURN(tls.certificate, ReadCertificates("tls_certificate", files.certificate));
-  ASSIGN_OR_RETURN(tls.key, ReadText("tls_key", files.key));
-  if (const absl::Status status = CheckKey(tls.key, tls.certificate); !status.ok())
-    return Wrong("tls_key", files.key, status);
+  ASSIGN_OR_RETURN(tls.key, ReadKey("tls_key", files.key, tls.certificate));
   return tls;
 }
 
 absl::StatusOr<std::string> ReadToken(const std::string& path) {
+  constexpr int64_t kMostBytes = 1 << 20;  // of the file, with what is around its token
   constexpr size_t kMostToken = 4096;
   constexpr std::string_view kOthers = "._~+/=-";
-  ASSIGN_OR_RETURN(const std::string text, ReadText("token_file", path));
+  ASSIGN_OR_RETURN(const std::string text, ReadFileOf("token_file", path, kMostBytes));
   const std::string token(absl::StripAsciiWhitespace(text));
   const bool good = std::ranges::all_of(token, [&](char c) {
     return absl::ascii_isalnum(static_cast<unsigned char>(c)) || kOthers.find(c) != kOthers.npos;

@@ -16,7 +16,7 @@ struct CallUse {
   std::string_view model;                    // a served one's name; empty where the call has come to none
   int64_t bytes_in = 0, bytes_out = 0;       // of its messages
   int64_t tokens_read = 0, tokens_made = 0;  // of its inputs, as far as their answers were made
-  std::optional<Duration> queued;            // the longest wait of one; none where none was answered
+  std::optional<Duration> queued;  // the longest wait of one for its first pass; none where none was answered
 };
 
 // Thread-safe, and little beside what it counts.
@@ -27,26 +27,14 @@ class CallRecord {
     std::lock_guard lock(mutex_);
     use_.model = model;
   }
-  void Received(int64_t bytes) {
+  // What was used besides; of the waits the longest counts. Its model is not looked at.
+  void Add(const CallUse& more) {
     std::lock_guard lock(mutex_);
-    use_.bytes_in += bytes;
-  }
-  void Sent(int64_t bytes) {
-    std::lock_guard lock(mutex_);
-    use_.bytes_out += bytes;
-  }
-  void Read(int64_t tokens) {
-    std::lock_guard lock(mutex_);
-    use_.tokens_read += tokens;
-  }
-  void Made(int64_t tokens) {
-    std::lock_guard lock(mutex_);
-    use_.tokens_made += tokens;
-  }
-  // An input, from its submission to its first pass.
-  void Waited(Duration time) {
-    std::lock_guard lock(mutex_);
-    use_.queued = std::max(use_.queued.value_or(Duration::zero()), time);
+    use_.bytes_in += more.bytes_in;
+    use_.bytes_out += more.bytes_out;
+    use_.tokens_read += more.tokens_read;
+    use_.tokens_made += more.tokens_made;
+    use_.queued = std::max(use_.queued, more.queued);
   }
 
   CallUse use() const {

@@ -79,6 +79,12 @@ absl::Status Edge::Try(absl::FunctionRef<void()> body, std::string_view request_
   return Caught("the server has failed on this call", done, failed);
 }
 
+std::shared_ptr<Trace> Edge::TraceOf(const Method& method, Time arrival, const TraceHeaders& headers) const {
+  std::shared_ptr<Trace> trace;
+  if (!method.health) (void)Try([&] { trace = events_.trace(method, arrival, headers); });
+  return trace;
+}
+
 void Edge::Close() {
   std::lock_guard lock(mutex_);
   closed_ = true;

@@ -19,6 +19,7 @@
 #include "server/clock.h"
 #include "server/reloaded.h"
 #include "server/tokens.h"
+#include "server/trace.h"
 #include "server/workers.h"
 
 namespace heed {
@@ -57,7 +58,8 @@ struct EndedCall {
   Duration took{};
   std::string_view request_id;
   CallUse use;
-  std::string_view peer;  // "127.0.0.1:40126", where EdgeEvents::peers; empty: the server itself
+  std::string_view peer;   // "127.0.0.1:40126", where EdgeEvents::peers; empty: the server itself
+  Trace* trace = nullptr;  // null: it has none
 };
 
 // What passes the edge, for metrics and logs. Called from any thread; must be quick.
@@ -68,6 +70,9 @@ struct EdgeEvents {
   std::function<void(const EndedCall& call)> handled;
   std::function<void(const EndedCall& call)> unknown;  // of a method that is none of kMethods
   bool peers = false;  // these two want EndedCall::peer, which costs a string a call
+  // A call's trace, at its beginning; null: this one has none. Unset: no call has one.
+  std::function<std::shared_ptr<Trace>(const Method& method, Time arrival, const TraceHeaders& headers)>
+      trace;
   // Something done for a call has thrown; the id is empty where it is not known whose it was.
   std::function<void(std::string_view what, std::string_view request_id)> failed;
 };
@@ -85,6 +90,11 @@ class Edge {
   void Leave(const EndedCall& call);
   // Tells of a call that never entered, since nobody has its method.
   void Unknown(const EndedCall& call) const;
+
+  // Whether calls are traced: to be asked before their headers are read.
+  bool traces() const { return events_.trace != nullptr; }
+  // The trace of a call that begins, where calls are traced; null: this one has none, as no health call has.
+  std::shared_ptr<Trace> TraceOf(const Method& method, Time arrival, const TraceHeaders& headers) const;
 
   // Does what a call wants in this thread. What it throws is told, and becomes the status.
   absl::Status Try(absl::FunctionRef<void()> body, std::string_view request_id = "") const;

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "server/trace.h"
+
 namespace heed {
 
 void Wakeup::Notify() {
@@ -21,6 +23,17 @@ void Wakeup::WaitUntil(Time time) {
     notified_.wait_until(lock, time, pending);
   }
   pending_ = false;
+}
+
+void Job::TraceTo(std::shared_ptr<Trace> trace, int input) {
+  trace_ = std::move(trace);
+  trace_input_ = input;
+}
+
+void Job::Tell(TraceStep step) const {
+  if (trace_ == nullptr) return;
+  step.input = trace_input_;
+  trace_->Add(step);
 }
 
 void Job::Cancel() {

@@ -17,6 +17,9 @@
 
 namespace heed {
 
+class Trace;
+struct TraceStep;
+
 struct Urgency {
   int priority = 0;        // higher goes first
   Time deadline = kNever;  // DEADLINE_EXCEEDED at the next chance after it
@@ -85,6 +88,9 @@ class Job {
   // any more.
   virtual void End(const absl::Status& status) = 0;
 
+  // Its way through the scheduler is told to the trace, as that of the call's i-th input. Before Submit().
+  void TraceTo(std::shared_ptr<Trace> trace, int input);
+
   // May be called from any thread, any number of times, even after the end: the job ends with CANCELLED at
   // the scheduler's next chance (between two layers).
   void Cancel();
@@ -103,8 +109,11 @@ class Job {
  private:
   friend class Scheduler;
   void WakeBy(std::shared_ptr<Wakeup> wakeup);
+  void Tell(TraceStep step) const;  // to the trace, if there is one
 
   const JobTerms terms_;
+  std::shared_ptr<Trace> trace_;  // null: its call is not traced
+  int trace_input_ = 0;           // which of the call's inputs it is
   JobTimes times_;
   int64_t made_ = 0;  // tokens, since the scheduler last looked
   std::atomic<bool> cancelled_{false};

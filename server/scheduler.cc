@@ -8,6 +8,7 @@
 #include "absl/log/check.h"
 #include "engine/base/status.h"
 #include "server/error.h"
+#include "server/trace.h"
 
 namespace heed {
 namespace {
@@ -55,6 +56,7 @@ struct Scheduler::Entry {
 };
 
 struct Scheduler::Batch {
+  Time begun{};
   std::vector<Work> works;
   std::vector<Entry*> entries;
   int64_t rows = 0;
@@ -165,7 +167,7 @@ bool Scheduler::Step() {
   const uint64_t ended = ended_;
   const Time begin = clock_->Now();
   Sweep(begin);
-  Batch batch;
+  Batch batch{.begun = begin};
   if (!AwaitsCompany(begin)) Form(begin, &batch);
   if (!batch.works.empty()) {
     Run(&batch);
@@ -231,6 +233,10 @@ absl::Status Scheduler::Verdict(const Entry& entry, Time now) const {
 }
 
 void Scheduler::End(Entry& entry, const absl::Status& status) {
+  if (entry.job->trace_ && !entry.admitted) {
+    const Time submitted = entry.job->times_.submitted;
+    entry.job->Tell({.kind = TraceStep::kQueue, .begin = submitted, .end = clock_->Now(), .failed = true});
+  }
   if (events_.deadline_missed && absl::IsDeadlineExceeded(status)) events_.deadline_missed(entry.stage());
   Try([&] {
     entry.job->End(status);
@@ -332,6 +338,7 @@ void Scheduler::Admit(Time now, Entry& entry, Batch* batch) {
   ++running_count_;
   --queued_;  // second: at no time is it nowhere
   ++batch->admitted;
+  entry.job->Tell({.kind = TraceStep::kQueue, .begin = entry.job->times_.submitted, .end = now});
   if (events_.admitted) events_.admitted(now - entry.job->times_.submitted);
 }
 
@@ -413,11 +420,23 @@ void Scheduler::Settle(Batch* batch) {
     if (entry->prompt) times.prompted = now;
     bool finished = false;
     absl::Status status = entry->verdict.ok() ? batch->failure : entry->verdict;
+    if (entry->job->trace_) TracePass(*entry, *batch, now, !status.ok());
     if (status.ok()) status = Try([&] { return Take(*entry->job, &finished); });
     CountMade(*entry, now);
     if (finished || !status.ok()) End(*entry, status);
     entry->works = 0;
   }
+}
+
+void Scheduler::TracePass(const Entry& entry, const Batch& batch, Time end, bool failed) {
+  entry.job->Tell({.kind = TraceStep::kPass,
+                   .begin = batch.begun,
+                   .end = end,
+                   .failed = failed,
+                   .prompt = entry.prompt,
+                   .tokens = entry.rows,
+                   .batch_tokens = batch.rows,
+                   .batch_inputs = std::ssize(batch.entries)});
 }
 
 void Scheduler::CountRead(const Batch& batch) const {

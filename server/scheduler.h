@@ -134,6 +134,7 @@ class Scheduler {
   void Run(Batch* batch);
   static bool DropCondemned(Pass& pass, Batch* batch);  // false: nobody is left
   void Settle(Batch* batch);
+  static void TracePass(const Entry& entry, const Batch& batch, Time end, bool failed);
   void CountRead(const Batch& batch) const;
   void CountMade(Entry& entry, Time now) const;
   void Measure(Duration step, int64_t admitted);

@@ -174,6 +174,17 @@ class Probes(unittest.TestCase):
             finally:
                 server.kill()
 
+    def test_with_tls_they_ask_the_same_through_the_client(self):
+        commands = re.findall(r"exec: \{command: \[(.*)\]\}", (ROOT / "docs/operations.md").read_text())
+        known = set(re.findall(r"^  --(\w+)", heed("health", "--help").stdout, re.MULTILINE))
+        self.assertEqual(len(commands), 3)
+        for command in commands:
+            words = command.split(", ")
+            self.assertEqual(words[:3], ["heed", "health", "--address=localhost:8461"])
+            self.assertEqual(set(re.findall(r"--(\w+)", command)) - known, set())
+        services = [re.findall(r"--model=([\w.]+)", command) for command in commands]
+        self.assertEqual(services, [[], [], ["heed.v1.Server"]])
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -59,6 +59,7 @@ ONLY_IN = {
     "hwy/": {"engine/ops"},
     "grpc": SPEAKS_GRPC,
     "google/protobuf/": SPEAKS_PROTOBUF,
+    "opentelemetry/": {"server/observation"},
     "prometheus/": {"server/observation", "server/service"},
     "utf8proc": {"engine/text"},
     "pcre2": {"engine/text"},

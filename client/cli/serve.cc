@@ -21,6 +21,8 @@ struct ServeFlags {
   std::optional<int32_t> threads;
   std::optional<config::v1::LogLevel> log_level;
   std::optional<bool> access_log, reflection;
+  std::optional<std::string> traces_endpoint;
+  std::optional<double> traces_sampling;
   std::optional<absl::Duration> grace;
   bool check = false;
 };
@@ -64,6 +66,11 @@ ServeFlags::ServeFlags(Arguments& arguments) {
                     {"warning", config::v1::LOG_LEVEL_WARNING},
                     {"error", config::v1::LOG_LEVEL_ERROR}});
   arguments.Flag("access_log", &access_log, "tell stderr of each call, too: one line when it has ended");
+  arguments.Flag(
+      "traces_endpoint", &traces_endpoint,
+      "http://HOST:PORT of a collector that takes OTLP over gRPC, https for TLS; unset: no traces");
+  arguments.Flag("traces_sampling", &traces_sampling,
+                 "the share of calls that are traced, where their callers do not say; unset: 1, all", {0, 1});
   arguments.Flag("grace", &grace, "time to finish what is admitted after SIGTERM, at most 1h", {0, 3600});
   arguments.Flag("check", &check, "check the config and the models, and serve nothing");
 }
@@ -85,6 +92,8 @@ absl::StatusOr<config::v1::ServerConfig> ServeFlags::Config() const {
   if (reflection) result.set_reflection(*reflection);
   if (log_level) result.mutable_log()->set_level(*log_level);
   if (access_log) result.mutable_log()->set_access(*access_log);
+  if (traces_endpoint) result.mutable_traces()->set_endpoint(*traces_endpoint);
+  if (traces_sampling) result.mutable_traces()->set_sampling_ratio(*traces_sampling);
   if (grace) result.mutable_shutdown()->set_grace_seconds(absl::ToDoubleSeconds(*grace));
   if (precision) result.set_precision(*precision);
   return result;

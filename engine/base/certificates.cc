@@ -1,7 +1,12 @@
 #include "engine/base/certificates.h"
 
+#include <algorithm>
+#include <cstdint>
 #include <cstring>
+#include <ctime>
+#include <limits>
 
+#include "engine/base/file.h"
 #include "engine/base/status.h"
 #include "engine/base/x509.h"
 #include "openssl/asn1.h"
@@ -11,6 +16,7 @@
 namespace heed {
 namespace {
 
+constexpr int64_t kMostBytes = 1 << 20;  // of a file; a system's authorities are a fifth of that
 constexpr long kDay = 24 * 3600;
 constexpr int kForeverDays = 36'500;  // of who lives as long as a process
 
@@ -50,6 +56,33 @@ absl::Status CheckDates(std::string_view certificates) {
   if (X509_cmp_current_time(begin) > 0)
     return absl::FailedPreconditionError(Cat("the certificate is not valid before ", DayOf(begin)));
   return absl::OkStatus();
+}
+
+absl::StatusOr<int64_t> ExpiryOf(std::string_view certificates) {
+  ASSIGN_OR_RETURN(const auto chain, ParseCertificates(certificates));
+  int64_t first = std::numeric_limits<int64_t>::max();
+  for (const X509Ptr& certificate : chain) {
+    std::tm end{};
+    if (ASN1_TIME_to_tm(X509_get0_notAfter(certificate.get()), &end) != 1)
+      return Invalid("a certificate's last day is none");
+    first = std::min<int64_t>(first, timegm(&end));
+  }
+  return first;
+}
+
+absl::StatusOr<std::string> ReadCertificates(std::string_view field, const std::string& path) {
+  ASSIGN_OR_RETURN(std::string text, ReadFileOf(field, path, kMostBytes));
+  if (const absl::Status status = CheckCertificates(text); !status.ok())
+    return WrongFile(field, path, status);
+  return text;
+}
+
+absl::StatusOr<std::string> ReadKey(std::string_view field, const std::string& path,
+                                    std::string_view certificates) {
+  ASSIGN_OR_RETURN(std::string text, ReadFileOf(field, path, kMostBytes));
+  if (const absl::Status status = CheckKey(text, certificates); !status.ok())
+    return WrongFile(field, path, status);
+  return text;
 }
 
 absl::StatusOr<CertificateAndKey> NewSelfSigned(const std::string& name) {

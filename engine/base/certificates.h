@@ -3,6 +3,7 @@
 #ifndef HEED_ENGINE_BASE_CERTIFICATES_H_
 #define HEED_ENGINE_BASE_CERTIFICATES_H_
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -20,6 +21,16 @@ absl::Status CheckKey(std::string_view key, std::string_view certificates);
 
 // FAILED_PRECONDITION if the first certificate has expired, or is not valid yet: who meets it refuses it.
 absl::Status CheckDates(std::string_view certificates);
+
+// When the first of the certificates expires that does, in seconds since 1970. INVALID_ARGUMENT unless they
+// are some, with a last day each.
+absl::StatusOr<int64_t> ExpiryOf(std::string_view certificates);
+
+// The texts of files: certificates, and the key of the first of them. WrongFile() (file.h) unless they are
+// that.
+absl::StatusOr<std::string> ReadCertificates(std::string_view field, const std::string& path);
+absl::StatusOr<std::string> ReadKey(std::string_view field, const std::string& path,
+                                    std::string_view certificates);
 
 struct CertificateAndKey {
   std::string certificate, key;

@@ -109,6 +109,15 @@ absl::StatusOr<std::string> ReadNamedFile(const std::string& path, int64_t max_b
   return ReadFile(file.parent_path(), file.filename(), max_bytes);
 }
 
+absl::Status WrongFile(std::string_view field, const std::string& path, const absl::Status& why) {
+  return Invalid(field, " is '", path, "': ", std::string(why.message()));
+}
+
+absl::StatusOr<std::string> ReadFileOf(std::string_view field, const std::string& path, int64_t max_bytes) {
+  auto text = ReadNamedFile(path, max_bytes);
+  return text.ok() ? std::move(text) : WrongFile(field, path, text.status());
+}
+
 FileStamp StampOf(const std::string& path) {
   struct stat info;
   if (stat(path.c_str(), &info) != 0) return {};

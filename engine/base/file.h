@@ -44,6 +44,12 @@ absl::StatusOr<std::string> ReadFile(const std::string& folder, const std::strin
 // The same of a file that whoever runs this program has named: links are followed wherever they lead.
 absl::StatusOr<std::string> ReadNamedFile(const std::string& path, int64_t max_bytes);
 
+// What is wrong with a file that a field of a config, or a flag, has named: INVALID_ARGUMENT "FIELD is
+// 'PATH': WHY".
+absl::Status WrongFile(std::string_view field, const std::string& path, const absl::Status& why);
+// The text of such a file; WrongFile() where it cannot be read.
+absl::StatusOr<std::string> ReadFileOf(std::string_view field, const std::string& path, int64_t max_bytes);
+
 // Tells a file from the one that stood there before. Those of two files that cannot be looked at are the
 // same.
 struct FileStamp {

@@ -43,7 +43,8 @@ class Answering : public InputJobs {
                    .memory = api.answer_memory,
                    .inputs = call->request().inputs_size(),
                    .urgency = {.priority = call->request().target().priority(), .deadline = call->deadline()},
-                   .request_id = call->request_id()}),
+                   .request_id = call->request_id(),
+                   .trace = call->trace()}),
         metrics_(api.metrics->Of(*model)),
         reader_(model, api, call->request().text(), MaxInputTokens(model->info(), api.limits())),
         weights_(std::move(weights)),
@@ -125,8 +126,7 @@ class Answering : public InputJobs {
 
   void Spent(const Usage& usage) {
     metrics_->Spent(usage);
-    call_->record().Read(usage.input_tokens);
-    call_->record().Waited(usage.queued);
+    call_->record().Add({.tokens_read = usage.input_tokens, .queued = usage.queued});
   }
 
   void Put(int i, absl::StatusOr<Value> result) {

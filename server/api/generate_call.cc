@@ -19,6 +19,7 @@ absl::Status GenerateCall::Open(const grpc::ByteBuffer& bytes) {
   plan.arrival = arrival();
   plan.deadline = deadline();
   plan.request_id = request_id();
+  plan.trace = trace();
   model_ = plan.model;
   events_.emplace(int64_t{request_->inputs_size()} * plan.samples());
   auto wake = [weak = weak_from_this()] {
@@ -73,12 +74,13 @@ void GenerateCall::MeasureTaken(const StreamEvent& event) {
 // Of a text that ends early what was taken of it; one that finishes has tokens that no piece tells, too.
 void GenerateCall::Record(const StreamEvent& event) {
   if (const auto* started = std::get_if<Started>(&event.what)) {
-    if (event.sample == 0) record().Read(started->input_tokens);  // the samples read their prompt together
+    if (event.sample == 0)
+      record().Add({.tokens_read = started->input_tokens});  // the samples read their prompt together
   } else if (const auto* piece = std::get_if<Piece>(&event.what)) {
-    record().Made(std::ssize(piece->tokens));
+    record().Add({.tokens_made = std::ssize(piece->tokens)});
   } else if (const auto* finished = std::get_if<Finished>(&event.what)) {
-    record().Made(finished->usage.output_tokens - taken_[{event.input, event.sample}].tokens);
-    record().Waited(finished->usage.queued);
+    const int64_t told = taken_[{event.input, event.sample}].tokens;
+    record().Add({.tokens_made = finished->usage.output_tokens - told, .queued = finished->usage.queued});
   }
 }
 

@@ -28,6 +28,7 @@ struct GeneratePlan {
   BeamOptions beam;         // width 0: samples are drawn
   Time arrival{}, deadline{};
   std::string request_id;
+  std::shared_ptr<Trace> trace;  // the call's; null: none
 
   int samples() const { return beam.width > 0 ? beam.results : options.samples; }
 };

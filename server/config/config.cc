@@ -7,6 +7,7 @@
 #include <set>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "engine/base/file.h"
 #include "engine/base/status.h"
@@ -103,6 +104,22 @@ absl::Status CheckTls(const config::v1::TlsConfig& tls) {
   return Invalid("tls.", missing, " is empty, TLS needs a certificate and its key");
 }
 
+// The host's form is what the exporter's reader of addresses takes for one.
+absl::Status CheckTraces(const config::v1::TracesConfig& config) {
+  const std::string& endpoint = config.endpoint();
+  const bool plain = endpoint.starts_with("http://"), tls = endpoint.starts_with("https://");
+  const std::string address = endpoint.substr(tls ? 8 : plain ? 7 : 0);
+  const bool host = std::ranges::all_of(address.substr(0, address.rfind(':')), [](unsigned char c) {
+    return absl::ascii_isalnum(c) || c == '.' || c == '-';
+  });
+  const bool reached = host && CheckAddress(address, "endpoint").ok() && !address.ends_with(":0");
+  if (endpoint.empty() || ((plain || tls) && reached)) return absl::OkStatus();
+  return Invalid(
+      "traces.endpoint is '", endpoint,
+      "', it must be http://HOST:PORT or https://HOST:PORT with a name or an IPv4 address and a port of "
+      "1 to 65535");
+}
+
 absl::Status CheckModel(const config::v1::ModelConfig& model, const std::string& where) {
   constexpr std::string_view kForm = "', it must be 1 to 64 of [A-Za-z0-9._-] and not begin with '.'";
   if (!ValidName(model.name())) return Invalid(where, ".name is '", model.name(), kForm);
@@ -195,6 +212,7 @@ absl::Status CheckConfig(const config::v1::ServerConfig& config) {
     RETURN_IF_ERROR(CheckAddress(config.metrics_address(), "metrics_address"));
   RETURN_IF_ERROR(CheckBuckets(config.metrics()));
   if (config.has_tls()) RETURN_IF_ERROR(CheckTls(config.tls()));
+  RETURN_IF_ERROR(CheckTraces(config.traces()));
   std::set<std::string> names;
   for (int i = 0; i < config.models_size(); ++i) {
     RETURN_IF_ERROR(CheckModel(config.models(i), Cat("models[", i, "]")));

@@ -62,9 +62,19 @@ absl::StatusOr<std::shared_ptr<Job>> InputJobs::MadeOnce(int i) {
     std::lock_guard lock(mutex_);
     if (jobs_[i]) return jobs_[i];  // it was put back
   }
-  ASSIGN_OR_RETURN(std::shared_ptr<Job> job, Make(i));
+  ASSIGN_OR_RETURN(std::shared_ptr<Job> job, terms_.trace ? Traced(i) : Make(i));
   std::lock_guard lock(mutex_);
   return jobs_[i] = std::move(job);
+}
+
+absl::StatusOr<std::shared_ptr<Job>> InputJobs::Traced(int i) {
+  TraceStep step{.kind = TraceStep::kTokenize, .begin = edge().clock().Now(), .input = i};
+  absl::StatusOr<std::shared_ptr<Job>> job = Make(i);
+  step.end = edge().clock().Now();
+  step.failed = !job.ok();
+  terms_.trace->Add(step);
+  if (job.ok()) (*job)->TraceTo(terms_.trace, i);
+  return job;
 }
 
 absl::Status InputJobs::Full() const {

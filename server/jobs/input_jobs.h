@@ -16,6 +16,7 @@
 #include "server/job.h"
 #include "server/jobs/answer_memory.h"
 #include "server/registry.h"
+#include "server/trace.h"
 
 namespace heed {
 
@@ -26,7 +27,8 @@ struct RequestTerms {
   AnswerMemory* memory = nullptr;
   int inputs = 0;
   Urgency urgency;
-  std::string request_id;  // for the log
+  std::string request_id;        // for the log
+  std::shared_ptr<Trace> trace;  // null: the request is not traced
 };
 
 // Lives in shared_ptr: its jobs hold it until they end, and whoever answers.
@@ -67,6 +69,7 @@ class InputJobs : public std::enable_shared_from_this<InputJobs> {
   absl::Status Submit(int i);
   absl::Status MayGoOn() const;
   absl::StatusOr<std::shared_ptr<Job>> MadeOnce(int i);
+  absl::StatusOr<std::shared_ptr<Job>> Traced(int i);  // as Make(i)
   absl::Status Full() const;
   bool PutBack(int i);
 

@@ -112,6 +112,21 @@ void AddSources(const GaugeSources& sources, std::vector<MetricFamily>& out) {
   add("heed_answer_bytes_reserved", "Memory reserved by answers that are not yet written.",
       sources.answer_bytes_reserved);
   add("heed_answer_limit_bytes", "Memory that answers may reserve.", sources.answer_bytes_limit);
+  add("heed_tls_certificate_expiry_timestamp_seconds",
+      "When the port's certificate expires, or one sent with it does before, in seconds since 1970; none "
+      "without TLS.",
+      sources.certificate_expiry);
+}
+
+void AddSpans(const SpanCounts& counts, std::vector<MetricFamily>& out) {
+  MetricFamily spans =
+      NewFamily("heed_trace_spans_total",
+                "Spans of traced calls that a collector has taken, or not, or that nobody could send.",
+                MetricType::Counter);
+  AddValue(spans, {{"outcome", "exported"}}, static_cast<double>(counts.exported));
+  AddValue(spans, {{"outcome", "failed"}}, static_cast<double>(counts.failed));
+  AddValue(spans, {{"outcome", "dropped"}}, static_cast<double>(counts.dropped));
+  out.push_back(std::move(spans));
 }
 
 void AddServer(std::vector<MetricFamily>& out) {
@@ -179,6 +194,7 @@ std::vector<MetricFamily> Gauges::Collect() const {
   AddProcess(out);
   AddServer(out);
   AddSources(sources_, out);
+  if (sources_.spans) AddSpans(sources_.spans(), out);
   AddStates(models, out);
   AddMemory(models, out);
   return out;

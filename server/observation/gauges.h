@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "prometheus/collectable.h"
+#include "server/observation/traces.h"
 #include "server/registry.h"
 
 namespace heed {
@@ -19,6 +20,8 @@ struct GaugeSources {
   std::function<bool()> listener_up;
   std::function<int64_t()> answer_bytes_reserved;
   std::function<int64_t()> answer_bytes_limit;
+  std::function<int64_t()> certificate_expiry;  // in seconds since 1970
+  std::function<SpanCounts()> spans;
 };
 
 // Thread-safe.

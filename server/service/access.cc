@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "engine/base/certificates.h"
+#include "engine/base/file.h"
 #include "engine/base/status.h"
 #include "server/caught.h"
 #include "server/config/tokens.h"
@@ -32,7 +33,7 @@ absl::StatusOr<std::unique_ptr<Reloaded<KnownTokens>>> OpenTokens(std::string_vi
   const auto read = [field, path]() -> absl::StatusOr<KnownTokens> {
     auto tokens = ReadTokens(path);
     if (tokens.ok()) return tokens;
-    return Invalid(field, " is '", path, "': ", std::string(tokens.status().message()));
+    return WrongFile(field, path, tokens.status());
   };
   const auto told = [field](const absl::Status& status) { Tell(field, status); };
   return Reloaded<KnownTokens>::Read({.paths = {path}, .read = read, .told = told});
@@ -47,6 +48,11 @@ bool Access::MayReadMetrics(const std::string& name, const std::string& token) c
     return absl::OkStatus();
   };
   return Caught("the token could not be looked at", look, nullptr).ok() && may;
+}
+
+std::function<int64_t()> Access::CertificateExpiry() const {
+  if (tls == nullptr) return nullptr;
+  return [this] { return ExpiryOf(tls->Now()->certificate).value_or(0); };
 }
 
 absl::StatusOr<Access> OpenAccess(const config::v1::ServerConfig& config) {

@@ -2,6 +2,8 @@
 #ifndef HEED_SERVER_SERVICE_ACCESS_H_
 #define HEED_SERVER_SERVICE_ACCESS_H_
 
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -20,6 +22,10 @@ struct Access {
 
   // Whether who shows these may read metrics, where tokens are wanted for that. Throws nothing.
   bool MayReadMetrics(const std::string& name, const std::string& token) const;
+
+  // Tells when the port's certificate expires, in seconds since 1970, as long as this lives; null without
+  // TLS.
+  std::function<int64_t()> CertificateExpiry() const;
 };
 
 // INVALID_ARGUMENT with the field, the file and what is wrong with it. What happens to the files later, the

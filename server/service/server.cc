@@ -30,8 +30,10 @@
 #include "server/observation/metrics.h"
 #include "server/observation/metrics_server.h"
 #include "server/observation/snapshot.h"
+#include "server/observation/traces.h"
 #include "server/service/access.h"
 #include "server/service/call_log.h"
+#include "server/service/traced_calls.h"
 #include "server/transport/authorization.h"
 #include "server/transport/health.h"
 #include "server/transport/monotonic.h"
@@ -118,6 +120,7 @@ struct Server::State {
         probing(probing),
         access(std::move(opened)),
         metrics(kMethods, config.models_size(), Buckets(config)),
+        traces(NewTraces(config.traces())),
         threads(config.threads() > 0 ? config.threads() : AvailableCpus()),
         turns(&threads),
         registry(Specs(config), &turns, &Clock::Real(),
@@ -129,7 +132,7 @@ struct Server::State {
 
   EdgeEvents EventsOfCalls() {
     const EdgeEvents logged = Logged(metrics.Events());
-    return config.log().access() ? WithAccessLog(logged) : logged;
+    return Traced(config.log().access() ? WithAccessLog(logged) : logged, traces.get());
   }
   absl::Status Listen();
   absl::Status ListenForMetrics();
@@ -148,6 +151,7 @@ struct Server::State {
   const ProbeOptions probing;
   const Access access;
   Metrics metrics;
+  const std::unique_ptr<Traces> traces;  // null: none
   AnswerMemory answer_memory{config.limits().answer_bytes(), config.limits().answers_bytes()};
   Threads threads;
   Turns turns;
@@ -158,7 +162,9 @@ struct Server::State {
           &registry, GaugeSources{.calls_in_flight = [this] { return edge.inside(); },
                                   .listener_up = [this] { return listener_up(); },
                                   .answer_bytes_reserved = [this] { return answer_memory.reserved(); },
-                                  .answer_bytes_limit = [this] { return answer_memory.limit(); }})};
+                                  .answer_bytes_limit = [this] { return answer_memory.limit(); },
+                                  .certificate_expiry = access.CertificateExpiry(),
+                                  .spans = [this] { return traces ? traces->counts() : SpanCounts{}; }})};
   const ApiContext api{.edge = &edge,
                        .registry = &registry,
                        .metrics = &metrics,
@@ -323,6 +329,7 @@ void Server::State::Drain() {
   EndCalls();
   shutdown.join();
   rpc_server->Wait();
+  if (traces) traces->Close();
   LogInfo("drained");
 }
 

@@ -7,6 +7,7 @@
 #include "server/error.h"
 #include "server/transport/authorization.h"
 #include "server/transport/peer.h"
+#include "server/transport/trace_headers.h"
 #include "server/transport/wire.h"
 
 namespace heed {
@@ -19,8 +20,9 @@ Call::Call(Edge* edge, const Method& method, grpc::CallbackServerContext* contex
       deadline_(DeadlineOf(*context, arrival_, edge->longest_call())),
       id_(RequestIdOf(*context)),
       peer_(edge->peers() ? PeerOf(*context) : ""),
+      trace_(edge->traces() ? edge->TraceOf(method, arrival_, TraceHeadersOf(*context)) : nullptr),
       context_(context) {
-  record_.Received(static_cast<int64_t>(request.Length()));
+  record_.Add({.bytes_in = static_cast<int64_t>(request.Length())});
 }
 
 void Call::Begin() {
@@ -110,11 +112,16 @@ absl::Status Call::Outcome() const {
 void Call::Writing(bool writing) {
   if (writing) TellId(/*answered=*/true);
   std::lock_guard lock(mutex_);
+  if (!writing && trace_) TraceWrite(edge_->clock().Now());
   writing_since_ = writing ? std::optional(edge_->clock().Now()) : std::nullopt;
 }
 
+void Call::TraceWrite(Time end) const {
+  if (writing_since_) trace_->Add({.kind = TraceStep::kWrite, .begin = *writing_since_, .end = end});
+}
+
 void Call::Sent(size_t bytes) {
-  record_.Sent(static_cast<int64_t>(bytes));
+  record_.Add({.bytes_out = static_cast<int64_t>(bytes)});
   edge_->Sent(method_);
 }
 
@@ -154,12 +161,18 @@ void Call::Done() {
   edge_->Untrack(weak_from_this());
   (void)edge_->Try([this] { Closed(); }, id_.text);
   const absl::Status outcome = Outcome();
+  const Time now = edge_->clock().Now();
+  if (trace_) {
+    std::lock_guard lock(mutex_);
+    TraceWrite(now);
+  }
   edge_->Leave({.method = method_,
                 .status = outcome,
-                .took = edge_->clock().Now() - arrival_,
+                .took = now - arrival_,
                 .request_id = id_.text,
                 .use = record_.use(),
-                .peer = peer_});
+                .peer = peer_,
+                .trace = trace_.get()});
   const auto last = std::move(self_);
 }
 

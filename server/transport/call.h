@@ -19,6 +19,7 @@
 #include "server/clock.h"
 #include "server/edge.h"
 #include "server/tokens.h"
+#include "server/trace.h"
 #include "server/transport/request_id.h"
 
 namespace heed {
@@ -37,8 +38,9 @@ class Call : public Stallable, public std::enable_shared_from_this<Call> {
   Time arrival() const { return arrival_; }
   Time deadline() const { return deadline_; }
   const std::string& request_id() const { return id_.text; }
-  CallRecord& record() { return record_; }                // for whoever does its work to add to
-  const Rights* rights() const { return rights_.get(); }  // of who calls, from Begin() on; null: all
+  CallRecord& record() { return record_; }                        // for whoever does its work to add to
+  const Rights* rights() const { return rights_.get(); }          // of who calls, from Begin() on; null: all
+  const std::shared_ptr<Trace>& trace() const { return trace_; }  // null: it has none
 
  protected:
   Call(Edge* edge, const Method& method, grpc::CallbackServerContext* context,
@@ -80,12 +82,14 @@ class Call : public Stallable, public std::enable_shared_from_this<Call> {
   void TellId(bool answered);
   absl::Status Stalled() const;
   absl::Status Outcome() const;
+  void TraceWrite(Time end) const;  // of what is on its way; mutex_ is held
 
   Edge* const edge_;
   const Method method_;
   const Time arrival_, deadline_;
   const RequestId id_;
   const std::string peer_;  // taken at the beginning: gRPC knows no peer of a call that was cancelled
+  const std::shared_ptr<Trace> trace_;          // null: none
   grpc::CallbackServerContext* const context_;  // until Done()
   std::shared_ptr<Call> self_;                  // gRPC's hold on it, until Done()
   CallRecord record_;

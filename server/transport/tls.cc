@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "engine/base/file.h"
 #include "engine/base/status.h"
 #include "grpc/grpc.h"
 #include "grpc/grpc_security.h"
@@ -13,23 +12,6 @@
 
 namespace heed {
 namespace {
-
-constexpr int64_t kMostBytes = 1 << 20;  // of a file
-
-absl::Status Wrong(std::string_view field, const std::string& path, const absl::Status& why) {
-  return Invalid("tls.", field, " is '", path, "': ", std::string(why.message()));
-}
-
-absl::StatusOr<std::string> ReadText(std::string_view field, const std::string& path) {
-  auto text = ReadNamedFile(path, kMostBytes);
-  return text.ok() ? std::move(text) : Wrong(field, path, text.status());
-}
-
-absl::StatusOr<std::string> ReadCertificates(std::string_view field, const std::string& path) {
-  ASSIGN_OR_RETURN(std::string text, ReadText(field, path));
-  if (const absl::Status status = CheckCertificates(text); !status.ok()) return Wrong(field, path, status);
-  return text;
-}
 
 grpc_ssl_server_certificate_config* ToGrpc(const TlsTexts& texts, const std::string& own_certificate) {
   const grpc_ssl_pem_key_cert_pair pair{.private_key = texts.key.c_str(),
@@ -43,12 +25,11 @@ grpc_ssl_server_certificate_config* ToGrpc(const TlsTexts& texts, const std::str
 
 absl::StatusOr<TlsTexts> ReadTls(const config::v1::TlsConfig& config) {
   TlsTexts texts;
-  ASSIGN_OR_RETURN(texts.certificate, ReadCertificates("certificate", config.certificate()));
-  ASSIGN_OR_RETURN(texts.key, ReadText("key", config.key()));
-  if (const absl::Status status = CheckKey(texts.key, texts.certificate); !status.ok())
-    return Wrong("key", config.key(), status);
+  ASSIGN_OR_RETURN(texts.certificate, ReadCertificates("tls.certificate", config.certificate()));
+  ASSIGN_OR_RETURN(texts.key, ReadKey("tls.key", config.key(), texts.certificate));
   if (!config.client_authority().empty()) {
-    ASSIGN_OR_RETURN(texts.client_authority, ReadCertificates("client_authority", config.client_authority()));
+    ASSIGN_OR_RETURN(texts.client_authority,
+                     ReadCertificates("tls.client_authority", config.client_authority()));
   }
   return texts;
 }

@@ -28,30 +28,38 @@ using testing::ContainsRegex;
 using testing::HasSubstr;
 using testing::Not;
 
-// A server that has made 100 tokens a second since its start, and knows of two models.
-void ServeMetrics(FakeServer* server, std::atomic<int>* calls) {
-  server->get_metrics = [calls](auto&, const v1::GetMetricsRequest& request,
-                                v1::GetMetricsResponse& response) {
-    EXPECT_THAT(request.prefixes(), testing::Contains("heed_generation_tokens_total"));
-    const int seconds = ++*calls;
-    MadeMetrics made(seconds);
-    made.Value("heed_build_info", 1, {{"version", "0.2.0"}});
-    made.Value("process_start_time_seconds", 1000);
-    made.Model("writer", "ready");
-    made.Model("another", "loading");
-    made.Value("heed_generation_tokens_total", 100 * seconds, {{"model_name", "writer"}});
-    response = made.answer;
-    return grpc::Status::OK;
-  };
-}
+// A server that has made 100 tokens a second since its start, a second a call, and knows of two models.
+class TopCommand : public testing::Test {
+ protected:
+  TopCommand() {
+    server_.get_metrics = [this](auto&, const v1::GetMetricsRequest& request,
+                                 v1::GetMetricsResponse& response) {
+      EXPECT_THAT(request.prefixes(), testing::Contains("heed_generation_tokens_total"));
+      const int seconds = ++calls_;
+      if (seconds >= refused_.first && seconds <= refused_.last)
+        return Refusal(grpc::UNAVAILABLE, "the server is stopping", {.reason = "SERVER_STOPPING"});
+      MadeMetrics made(seconds);
+      made.Value("heed_build_info", 1, {{"version", "0.2.0"}});
+      made.Value("process_start_time_seconds", 1000);
+      made.Model("writer", "ready");
+      made.Model("another", "loading");
+      made.Value("heed_generation_tokens_total", 100 * seconds, {{"model_name", "writer"}});
+      response = made.answer;
+      return grpc::Status::OK;
+    };
+  }
 
-TEST(Top, PrintsAPageForEachInterval) {
-  FakeServer server;
-  std::atomic<int> calls = 0;
-  ServeMetrics(&server, &calls);
-  const Outcome run = RunAt(server, {"top", "--count=2", "--interval=0.1s", "--sort=generated"});
+  struct {
+    int first = 1, last = 0;
+  } refused_;  // calls; none
+  std::atomic<int> calls_ = 0;
+  FakeServer server_;  // last: it uses the rest
+};
+
+TEST_F(TopCommand, PrintsAPageForEachInterval) {
+  const Outcome run = RunAt(server_, {"top", "--count=2", "--interval=0.1s", "--sort=generated"});
   EXPECT_EQ(run.exit, kDone);
-  EXPECT_EQ(calls, 3);  // two intervals
+  EXPECT_EQ(calls_, 3);  // two intervals
   std::vector<std::string> lines;
   std::string line;
   for (std::istringstream out(run.out); std::getline(out, line);) lines.push_back(line);
@@ -66,30 +74,22 @@ TEST(Top, PrintsAPageForEachInterval) {
   EXPECT_THAT(run.out, Not(HasSubstr("\x1b")));
 }
 
-TEST(Top, GivesTheAnswersAsJson) {
-  FakeServer server;
-  std::atomic<int> calls = 0;
-  ServeMetrics(&server, &calls);
-  const Outcome run = RunAt(server, {"top", "--json", "--count=1"});
+TEST_F(TopCommand, GivesTheAnswersAsJson) {
+  const Outcome run = RunAt(server_, {"top", "--json", "--count=1"});
   EXPECT_EQ(run.exit, kDone);
-  EXPECT_EQ(calls, 1);
+  EXPECT_EQ(calls_, 1);
   EXPECT_THAT(run.out, AllOf(HasSubstr("\"uptime_seconds\":1"), HasSubstr("heed_generation_tokens_total")));
   EXPECT_EQ(run.out.find('\n'), run.out.size() - 1);
 }
 
-TEST(Top, EndsWhereTheServerHasGone) {
-  std::atomic<int> calls = 0;
-  FakeServer server;
-  server.get_metrics = [&](auto&, auto&, auto&) {
-    return ++calls == 1 ? grpc::Status::OK
-                        : Refusal(grpc::UNAVAILABLE, "the server is stopping", {.reason = "SERVER_STOPPING"});
-  };
-  const Outcome run = RunAt(server, {"top", "--interval=0.1s"});
+TEST_F(TopCommand, EndsWhereTheServerHasGone) {
+  refused_ = {.first = 2, .last = 1000};
+  const Outcome run = RunAt(server_, {"top", "--interval=0.1s"});
   EXPECT_EQ(run.exit, kFailed);
   EXPECT_THAT(run.err, HasSubstr("the server is stopping"));
 }
 
-TEST(Top, RefusesAnIntervalAndAColumnByName) {
+TEST_F(TopCommand, RefusesAnIntervalAndAColumnByName) {
   EXPECT_THAT(Heed({"top", "--interval=10ms"}).err, HasSubstr("--interval=10ms: must be a duration"));
   EXPECT_THAT(Heed({"top", "--count=-1"}).err, HasSubstr("--count=-1: must be a whole number of 0 to"));
   EXPECT_THAT(Heed({"top", "--sort=colour"}).err, HasSubstr("must be model, state, running"));
@@ -187,13 +187,12 @@ class Screen {
   std::jthread thread_;  // last: it uses the rest
 };
 
-TEST(TopScreen, ShowsAnswersUntilQAndLeavesTheTerminalAsItWas) {
-  FakeServer server;
-  std::atomic<int> calls = 0;
-  ServeMetrics(&server, &calls);
-  Screen screen(server);
+class TopScreen : public TopCommand {};
+
+TEST_F(TopScreen, ShowsAnswersUntilQAndLeavesTheTerminalAsItWas) {
+  Screen screen(server_);
   screen.Await("\x1b[?1049h");
-  screen.Await("heed 0.2.0 at " + server.address());
+  screen.Await("heed 0.2.0 at " + server_.address());
   screen.Await("writer");
   screen.Await(" 100 ");  // the second answer has rates
   EXPECT_FALSE(screen.EchoesLines());
@@ -201,34 +200,27 @@ TEST(TopScreen, ShowsAnswersUntilQAndLeavesTheTerminalAsItWas) {
   EXPECT_TRUE(screen.IsAsBefore());
 }
 
-TEST(TopScreen, CtrlCEndsItAsWell) {
-  FakeServer server;
-  std::atomic<int> calls = 0;
-  ServeMetrics(&server, &calls);
-  Screen screen(server);
+TEST_F(TopScreen, CtrlCEndsItAsWell) {
+  Screen screen(server_);
   screen.Await("writer");
   EXPECT_EQ(screen.End("\x03"), kInterrupted);
   EXPECT_TRUE(screen.IsAsBefore());
 }
 
 // Nobody waits for a server that does not answer.
-TEST(TopScreen, EndsWhileACallIsUnderWay) {
-  FakeServer server;
-  server.get_metrics = [](grpc::ServerContext& context, auto&, auto&) {
+TEST_F(TopScreen, EndsWhileACallIsUnderWay) {
+  server_.get_metrics = [](grpc::ServerContext& context, auto&, auto&) {
     while (!context.IsCancelled()) std::this_thread::yield();
     return grpc::Status::CANCELLED;
   };
-  Screen screen(server, {"--timeout=1h"});
+  Screen screen(server_, {"--timeout=1h"});
   screen.Await("q quits");
   EXPECT_EQ(screen.End("q"), kDone);
   EXPECT_TRUE(screen.IsAsBefore());
 }
 
-TEST(TopScreen, KeysAreFollowed) {
-  FakeServer server;
-  std::atomic<int> calls = 0;
-  ServeMetrics(&server, &calls);
-  Screen screen(server, {"--sort=state"});
+TEST_F(TopScreen, KeysAreFollowed) {
+  Screen screen(server_, {"--sort=state"});
   screen.Await("STATE↑");
   screen.Type("g");
   screen.Await("GEN/S↓");
@@ -245,16 +237,9 @@ TEST(TopScreen, KeysAreFollowed) {
   EXPECT_EQ(screen.End("q"), kDone);
 }
 
-TEST(TopScreen, SaysWhyThereIsNoAnswerAndTriesAgain) {
-  std::atomic<int> calls = 0, real = 0;
-  FakeServer server;
-  ServeMetrics(&server, &real);
-  server.get_metrics = [&, good = server.get_metrics](auto& context, auto& request, auto& response) {
-    const int call = ++calls;
-    if (call == 1 || call > 4) return good(context, request, response);
-    return Refusal(grpc::UNAVAILABLE, "the server is stopping", {.reason = "SERVER_STOPPING"});
-  };
-  Screen screen(server);
+TEST_F(TopScreen, SaysWhyThereIsNoAnswerAndTriesAgain) {
+  refused_ = {.first = 2, .last = 4};
+  Screen screen(server_);
   screen.Await("writer");
   screen.Await("the server is stopping; trying again");
   screen.Await("writer");  // as it was
@@ -263,11 +248,8 @@ TEST(TopScreen, SaysWhyThereIsNoAnswerAndTriesAgain) {
   EXPECT_EQ(screen.End("q"), kDone);
 }
 
-TEST(TopScreen, FollowsTheSizeOfTheWindow) {
-  FakeServer server;
-  std::atomic<int> calls = 0;
-  ServeMetrics(&server, &calls);
-  Screen screen(server, {}, /*width=*/50);
+TEST_F(TopScreen, FollowsTheSizeOfTheWindow) {
+  Screen screen(server_, {}, /*width=*/50);
   screen.Await("writer");
   screen.Await("writer");
   EXPECT_THAT(screen.all(), Not(HasSubstr("MEMORY")));
@@ -275,22 +257,16 @@ TEST(TopScreen, FollowsTheSizeOfTheWindow) {
   screen.Await("MEMORY");
 }
 
-TEST(TopScreen, EndsWhereTheTerminalHasGone) {
-  FakeServer server;
-  std::atomic<int> calls = 0;
-  ServeMetrics(&server, &calls);
-  Screen screen(server);
+TEST_F(TopScreen, EndsWhereTheTerminalHasGone) {
+  Screen screen(server_);
   screen.Await("writer");
   EXPECT_EQ(screen.HangUp(), 128 + SIGHUP);
 }
 
-TEST(TopScreen, EndsAfterSoManyAnswers) {
-  FakeServer server;
-  std::atomic<int> calls = 0;
-  ServeMetrics(&server, &calls);
-  Screen screen(server, {"--count=3"});
+TEST_F(TopScreen, EndsAfterSoManyAnswers) {
+  Screen screen(server_, {"--count=3"});
   EXPECT_EQ(screen.End(""), kDone);
-  EXPECT_GE(calls, 3);  // one more may be under way
+  EXPECT_GE(calls_, 3);  // one more may be under way
   EXPECT_THAT(screen.all(), HasSubstr("writer"));
   EXPECT_TRUE(screen.IsAsBefore());
 }

@@ -99,6 +99,28 @@ TEST_F(InputJobsTest, AnInputIsNotMadeAfterTheDeadline) {
   for (const absl::Status& end : request->ends) EXPECT_EQ(ReasonOf(end), ErrorReason::kDeadlineExceeded);
 }
 
+TEST_F(InputJobsTest, ATraceIsToldHowLongEachInputWasRead) {
+  const auto trace = std::make_shared<Trace>(TracedCall{});
+  auto request = std::make_shared<Inputs>(
+      RequestTerms{.edge = &edge_, .model = &served_, .memory = &memory_, .inputs = 2, .trace = trace});
+  request->on_make = [&](int i) {
+    clock_.Move(seconds(1 + i));
+    if (i == 1) request->bytes = 100;  // too large: the second is refused
+  };
+  request->Start();
+  StepUntilIdle();
+  std::vector<TraceStep> read;
+  for (const TraceStep& step : trace->End({}, absl::OkStatus(), "id", {}).steps) {
+    if (step.kind == TraceStep::kTokenize) read.push_back(step);
+  }
+  ASSERT_EQ(read.size(), 2u);
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(read[i].input, i);
+    EXPECT_EQ(read[i].end - read[i].begin, seconds(1 + i));
+    EXPECT_EQ(read[i].failed, i == 1);
+  }
+}
+
 TEST_F(InputJobsTest, NoInputIsMadeWhenTheClientHasGone) {
   auto request = Request(3);
   request->on_make = [&](int) { request->Stop(Error(ErrorReason::kClientCancelled, "gone")); };

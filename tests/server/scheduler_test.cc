@@ -12,6 +12,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/error.h"
+#include "server/trace.h"
 #include "tests/server/fakes.h"
 
 namespace heed {
@@ -803,6 +804,61 @@ TEST_F(SchedulerTest, AWokenJobGoesOnAndACancelledOneEndsThoughItIsPaused) {
   scheduler_.reset();
   EXPECT_EQ(woken->code(), StatusCode::kOk);
   EXPECT_EQ(cancelled->code(), StatusCode::kCancelled);
+}
+
+TEST_F(SchedulerTest, ATraceIsToldOfTheWaitAndOfEachPassWithItsCompany) {
+  Start();
+  model_.on_layer = [this](int) { clock_.Move(seconds(1)); };
+  auto job = New(3, 2);
+  const auto trace = std::make_shared<Trace>(TracedCall{});
+  job->TraceTo(trace, 7);
+  Submit(job);
+  Submit(4, 1);
+  clock_.Move(seconds(2));
+  StepAll();
+  ASSERT_EQ(job->code(), StatusCode::kOk);
+  const auto steps = trace->End({}, absl::OkStatus(), "id", {}).steps;
+  ASSERT_EQ(steps.size(), 3u);
+  for (const TraceStep& step : steps) EXPECT_EQ(step.input, 7);
+  EXPECT_EQ(steps[0].kind, TraceStep::kQueue);
+  EXPECT_EQ(steps[0].begin, Time());
+  EXPECT_EQ(steps[0].end, Time(seconds(2)));
+  EXPECT_FALSE(steps[0].failed);
+  for (int i : {1, 2}) {
+    EXPECT_EQ(steps[i].kind, TraceStep::kPass);
+    EXPECT_EQ(steps[i].begin, Time(seconds(2 * i)));
+    EXPECT_EQ(steps[i].end, Time(seconds(2 * i + 2)));
+    EXPECT_EQ(steps[i].prompt, i == 1);
+    EXPECT_FALSE(steps[i].failed);
+  }
+  EXPECT_THAT(std::vector({steps[1].tokens, steps[1].batch_tokens, steps[1].batch_inputs}),
+              ElementsAre(3, 7, 2));
+  EXPECT_THAT(std::vector({steps[2].tokens, steps[2].batch_tokens, steps[2].batch_inputs}),
+              ElementsAre(1, 1, 1));
+}
+
+TEST_F(SchedulerTest, ATraceIsToldOfWaitsAndPassesThatCameToNothing) {
+  Start();
+  const auto trace = std::make_shared<Trace>(TracedCall{});
+  auto late = New(1, 1, {.deadline = Time(seconds(1))}), broken = New(1);
+  late->TraceTo(trace, 0);
+  broken->TraceTo(trace, 1);
+  Submit(late);
+  clock_.Move(seconds(5));
+  StepAll();
+  EXPECT_EQ(late->code(), StatusCode::kDeadlineExceeded);
+  model_.on_layer = [](int) { throw std::runtime_error("broken"); };
+  Submit(broken);
+  StepAll();
+  EXPECT_EQ(broken->code(), StatusCode::kInternal);
+  const auto steps = trace->End({}, absl::OkStatus(), "id", {}).steps;
+  ASSERT_EQ(steps.size(), 3u);
+  EXPECT_EQ(steps[0].kind, TraceStep::kQueue);
+  EXPECT_EQ(steps[0].end, Time(seconds(5)));
+  EXPECT_TRUE(steps[0].failed);
+  EXPECT_FALSE(steps[1].failed);
+  EXPECT_EQ(steps[2].kind, TraceStep::kPass);
+  EXPECT_TRUE(steps[2].failed);
 }
 
 TEST(SchedulerInRealTime, ADeadlineWakesItThoughNothingElseHappens) {

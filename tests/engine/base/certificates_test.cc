@@ -1,10 +1,15 @@
 #include "engine/base/certificates.h"
 
+#include <cstdint>
 #include <string>
 
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "engine/base/status.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "openssl/pem.h"
+#include "tests/engine/base/temp_folder.h"
 #include "tests/testing/certificates.h"
 
 namespace heed {
@@ -47,6 +52,20 @@ TEST(Certificates, HaveOneKeyThatFits) {
   EXPECT_THAT(encrypted.message(), HasSubstr("it is encrypted"));
 }
 
+TEST(Certificates, OfFilesAreToldWithFieldAndFile) {
+  const Authority authority("ours");
+  const CertificateAndKey pair = authority.Issue();
+  const TempFolder folder;
+  const std::string certificate = folder.Write("certificate", pair.certificate),
+                    key = folder.Write("key", pair.key);
+  EXPECT_EQ(ReadCertificates("field", certificate).value(), pair.certificate);
+  EXPECT_EQ(ReadKey("field", key, pair.certificate).value(), pair.key);
+  EXPECT_THAT(ReadCertificates("field", key).status().message(),
+              HasSubstr(Cat("field is '", key, "': there is no certificate in it")));
+  EXPECT_THAT(ReadKey("field", certificate, pair.certificate).status().message(),
+              HasSubstr(Cat("field is '", certificate, "': there is no private key in it")));
+}
+
 TEST(Certificates, AreValidForATime) {
   const Authority authority("ours");
   EXPECT_EQ(CheckDates(authority.Issue().certificate), absl::OkStatus());
@@ -55,6 +74,19 @@ TEST(Certificates, AreValidForATime) {
   EXPECT_THAT(expired.message(), testing::MatchesRegex("the certificate has expired on 20..-..-.."));
   EXPECT_THAT(CheckDates(authority.Issue({.begins = 2, .ends = 3}).certificate).message(),
               HasSubstr("the certificate is not valid before 20"));
+}
+
+TEST(Certificates, ExpireWithTheFirstOfThem) {
+  constexpr int64_t kDay = 24 * 3600;
+  const Authority authority("ours");
+  const std::string certificate = authority.Issue({.ends = 1}).certificate;
+  const int64_t expiry = ExpiryOf(certificate).value();
+  EXPECT_NEAR(expiry, absl::ToUnixSeconds(absl::Now()) + kDay, 600);
+  EXPECT_EQ(ExpiryOf(Cat(certificate, authority.certificate())).value(),
+            expiry);  // the authority's lasts longer
+  const std::string expired = authority.Issue({.begins = -3, .ends = -2}).certificate;
+  EXPECT_NEAR(ExpiryOf(Cat(certificate, expired)).value(), expiry - 3 * kDay, 600);
+  EXPECT_EQ(ExpiryOf("words").status().code(), absl::StatusCode::kInvalidArgument);
 }
 
 TEST(Certificates, OfOnesOwnAreNewEachTime) {

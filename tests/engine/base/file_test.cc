@@ -6,6 +6,7 @@
 
 #include <filesystem>
 
+#include "engine/base/status.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/engine/base/temp_folder.h"
@@ -133,6 +134,18 @@ TEST(ReadNamedFile, FollowsLinksWhereverTheyLead) {
   EXPECT_EQ(ReadNamedFile(path, 4).status().message(), "a: 5 bytes are above 4");
   EXPECT_EQ(ReadNamedFile(folder / "none", 5).status().code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(ReadNamedFile(folder.path(), 5).status().message(), HasSubstr("is not a regular file"));
+}
+
+TEST(ReadFileOf, SaysWhichFieldNamesTheFile) {
+  TempFolder folder;
+  const std::string path = folder.Write("a", "12345");
+  EXPECT_EQ(ReadFileOf("tokens", path, 5).value(), "12345");
+  EXPECT_EQ(ReadFileOf("tokens", path, 4).status(),
+            absl::InvalidArgumentError(Cat("tokens is '", path, "': a: 5 bytes are above 4")));
+  const absl::Status missing = ReadFileOf("tokens", folder / "none", 5).status();
+  EXPECT_EQ(missing.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(missing.message(), HasSubstr(Cat("tokens is '", folder / "none", "': ")));
+  EXPECT_THAT(missing.message(), HasSubstr("No such file"));
 }
 
 TEST(FileStamp, TellsAFileFromAnother) {

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/base/status.h"
 #include "gtest/gtest.h"
 #include "prometheus/text_serializer.h"
 #include "server/error.h"
@@ -41,12 +42,20 @@ TEST(Metrics, GaugesAreOfTheSourcesGiven) {
   const std::string all = families({.calls_in_flight = [] { return 3; },
                                     .listener_up = [] { return true; },
                                     .answer_bytes_reserved = [] { return 1 << 20; },
-                                    .answer_bytes_limit = [] { return 1 << 21; }});
+                                    .answer_bytes_limit = [] { return 1 << 21; },
+                                    .certificate_expiry = [] { return 1'800'000'000; },
+                                    .spans = [] { return SpanCounts{1, 2, 3}; }});
   EXPECT_EQ(MetricSum(all, "heed_calls_in_flight"), 3);
   EXPECT_EQ(MetricSum(all, "heed_listener_up"), 1);
   EXPECT_EQ(MetricSum(all, "heed_answer_bytes_reserved"), 1 << 20);
   EXPECT_EQ(MetricSum(all, "heed_answer_limit_bytes"), 1 << 21);
-  EXPECT_FALSE(Families(families({})).contains("heed_listener_up"));
+  EXPECT_EQ(MetricSum(all, "heed_tls_certificate_expiry_timestamp_seconds"), 1'800'000'000);
+  const std::map<std::string, int> outcomes = {{"exported", 1}, {"failed", 2}, {"dropped", 3}};
+  for (const auto& [outcome, spans] : outcomes)
+    EXPECT_EQ(MetricSum(all, "heed_trace_spans_total", {Cat("outcome=\"", outcome, "\"")}), spans);
+  for (const char* family :
+       {"heed_listener_up", "heed_tls_certificate_expiry_timestamp_seconds", "heed_trace_spans_total"})
+    EXPECT_FALSE(Families(families({})).contains(family)) << family;
 }
 
 // As Go's codes.Code.String() writes them.

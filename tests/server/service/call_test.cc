@@ -95,8 +95,9 @@ class Streamer final : public v1::Inference::WithRawCallbackMethod_Generate<v1::
 // A server of these two, and what its edge was told.
 class Place {
  public:
-  explicit Place(ListHandler handle = nullptr, Script script = {})
-      : edge_(&clock_, {.stall = seconds(30)}, Events()),
+  explicit Place(ListHandler handle = nullptr, Script script = {},
+                 decltype(EdgeEvents::trace) trace = nullptr)
+      : edge_(&clock_, {.stall = seconds(30)}, Events(std::move(trace))),
         lister_(&edge_, std::move(handle)),
         streamer_(&edge_, std::move(script)) {
     grpc::ServerBuilder builder;
@@ -139,7 +140,7 @@ class Place {
   int port() const { return port_; }
 
  private:
-  EdgeEvents Events() {
+  EdgeEvents Events(decltype(EdgeEvents::trace) trace) {
     return {.started = nullptr,
             .handled =
                 [this](const EndedCall& call) {
@@ -147,6 +148,7 @@ class Place {
                   handled_.push_back({call.status, call.took, std::string(call.request_id)});
                   changed_.notify_all();
                 },
+            .trace = std::move(trace),
             .failed =
                 [this](std::string_view, std::string_view) {
                   std::lock_guard lock(mutex_);
@@ -250,6 +252,25 @@ TEST(Call, TellsHowLongItTookAndWhichItWas) {
   EXPECT_TRUE(first.status.ok());
   EXPECT_EQ(first.took, seconds(3));
   EXPECT_EQ(first.id, "mine:1");
+}
+
+TEST(Call, HasATraceOnlyWhereTheEdgeMakesThem) {
+  std::atomic<int> made = 0, had = 0;
+  const auto look = [&](std::shared_ptr<ListCall> call) {
+    had += call->trace() != nullptr;
+    call->Answer({});
+  };
+  const auto make = [&](const Method&, Time arrival, const TraceHeaders&) {
+    ++made;
+    return std::make_shared<Trace>(TracedCall{.arrival = arrival});
+  };
+  Place untraced(look);
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(untraced.List().ok());
+  EXPECT_EQ(had, 0);
+  Place traced(look, {}, make);
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(traced.List().ok());
+  EXPECT_EQ(made, 3);
+  EXPECT_EQ(had, 3);
 }
 
 TEST(Call, WhoGoesBeforeItsRequestHasComeIsCancelled) {

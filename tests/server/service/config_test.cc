@@ -55,6 +55,22 @@ TEST(Config, ChecksNamesAndAddresses) {
   EXPECT_EQ(Check("metrics_address: \"\""), absl::OkStatus());
 }
 
+TEST(Config, ChecksWhereTracesGoAndHowManyThereAre) {
+  for (const char* fine : {"http://127.0.0.1:4317", "https://collector.example.org:4317", ""})
+    EXPECT_EQ(Check(Cat("traces { endpoint: \"", fine, "\" sampling_ratio: 0.25 }")), absl::OkStatus())
+        << fine;
+  for (const char* wrong :
+       {"127.0.0.1:4317", "http://127.0.0.1", "http://:4317", "http://127.0.0.1:0", "http://127.0.0.1:65536",
+        "http://127.0.0.1:4317/v1/traces", "http://you@127.0.0.1:4317", "http://[::1]:4317",
+        "ftp://host:4317", "http://", "http://a b:1"}) {
+    EXPECT_THAT(Message(Cat("traces { endpoint: \"", wrong, "\" }")),
+                HasSubstr(Cat("traces.endpoint is '", wrong, "', it must be http://HOST:PORT")))
+        << wrong;
+  }
+  EXPECT_EQ(Message("traces { sampling_ratio: 1.5 }"), "traces.sampling_ratio is 1.5, it must be 0 to 1");
+  EXPECT_EQ(Message("traces { sampling_ratio: nan }"), "traces.sampling_ratio is nan, it must be 0 to 1");
+}
+
 class ModelsFolder : public testing::Test {
  protected:
   void SetUp() override {

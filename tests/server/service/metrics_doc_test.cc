@@ -12,6 +12,7 @@
 #include "gtest/gtest.h"
 #include "server/observation/model_metrics.h"
 #include "tests/server/observation/exposition.h"
+#include "tests/server/service/tls_world.h"
 #include "tests/server/service/world.h"
 
 namespace heed {
@@ -61,6 +62,8 @@ const std::map<std::string, std::string>& Moves() {
       {"heed_stream_time_to_first_token_seconds", "when a stream takes a sample's first token"},
       {"heed_task_failures_total", "when a task has thrown; the log says what"},
       {"heed_time_to_first_token_seconds", "after the pass that made an input's first token"},
+      {"heed_tls_certificate_expiry_timestamp_seconds", "when the files of `tls` have changed"},
+      {"heed_trace_spans_total", "when spans were exported, or are lost"},
       {"heed_workspace_bytes", "read when scraped"},
       {"process_cpu_seconds_total", "read when scraped"},
       {"process_max_fds", "read when scraped"},
@@ -84,7 +87,7 @@ std::string UnitOf(const std::string& family) {
   return family == "exposer_request_latencies" ? "microseconds" : "";
 }
 
-// Everything that is ever exposed: a failure is, once there was one.
+// Everything that is ever exposed: a failure is, once there was one; certificates, where there is TLS.
 std::map<std::string, ExposedFamily> Exposed() {
   auto world = World::Ready({{"reader", [] { return WithBytes(NewFakeClassifier()); }}}, WithMetrics);
   v1::ClassifyRequest request;
@@ -92,7 +95,10 @@ std::map<std::string, ExposedFamily> Exposed() {
   v1::ClassifyResponse response;
   EXPECT_FALSE(world->inference()->Classify(NewContext().get(), request, &response).ok());
   Metrics(*world);  // so that there was a scrape
-  return ParseExposition(Metrics(*world));
+  auto families = ParseExposition(Metrics(*world));
+  const TlsWorld tls(Authority("ours").Issue(), {.metrics = true});
+  families.merge(ParseExposition(Metrics(tls.server())));
+  return families;
 }
 
 std::string Table(const std::map<std::string, ExposedFamily>& families, const std::string& prefix) {

@@ -169,6 +169,19 @@ TEST(MutualTls, TheServerReachesItself) {
   EXPECT_EQ(MetricSum(Metrics(world.server()), "heed_listener_up"), 1);
 }
 
+// A scrape sees new files, too, though nobody connects.
+TEST(Tls, MetricsSayWhenTheCertificateExpires) {
+  const CertificateAndKey before = Ours().Issue({.ends = 2}), after = Ours().Issue({.ends = 50});
+  const TlsWorld world(before, {.metrics = true});
+  const auto told = [&] {
+    return MetricSum(Metrics(world.server()), "heed_tls_certificate_expiry_timestamp_seconds");
+  };
+  EXPECT_EQ(told(), ExpiryOf(before.certificate).value());
+  world.files().Write("certificate", after.certificate);
+  world.files().Write("key", after.key);
+  EXPECT_TRUE(Eventually([&] { return told() == ExpiryOf(after.certificate).value(); }));
+}
+
 // ------------------------------------------------------------------------------------------------ the files
 
 class TlsFilesOfAServer : public testing::Test {

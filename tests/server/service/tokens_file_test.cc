@@ -6,6 +6,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/config/tokens.h"
+#include "tests/engine/base/temp_folder.h"
 
 namespace heed {
 namespace {
@@ -68,6 +69,14 @@ TEST(TokensFile, NamesWhatIsWrong) {
               HasSubstr("token[0].methods[0] is 'heed.v1.Inferrence/*', it must be *, SERVICE/*"));
   EXPECT_THAT(Message(Entry("a", "one", "models: 'm' models: '../m'")),
               HasSubstr("token[0].models[1] is '../m', it must be a model's name or *"));
+}
+
+TEST(TokensFile, MustBeAFileThatCanBeRead) {
+  const TempFolder folder;
+  EXPECT_EQ(ReadTokens(folder / "none").status().code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(ReadTokens(folder.path()).status().message()), HasSubstr("is not a regular file"));
+  const std::string path = folder.Write("tokens", Entry("a", "one"));
+  EXPECT_NE(ReadTokens(path)->Find("one"), nullptr);
 }
 
 // Somebody may well have put the token itself where its hash belongs.
