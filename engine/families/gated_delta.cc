@@ -18,7 +18,8 @@ DeltaHeads ReadDeltaHeads(JsonFields& fields, const DeltaHeads& defaults) {
   return heads;
 }
 
-std::vector<bool> LinearLayers(Checkpoint& checkpoint, int64_t layers, bool (*rule)(int64_t)) {
+std::vector<bool> LinearLayers(Checkpoint& checkpoint, int64_t layers,
+                               absl::FunctionRef<bool(int64_t)> rule) {
   JsonFields& fields = checkpoint.fields();
   const Json& types = fields.Raw("layer_types");
   std::vector<bool> linear(layers);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "engine/families/decoder.h"
 
 namespace heed {
@@ -25,9 +26,7 @@ DeltaHeads ReadDeltaHeads(JsonFields& fields, const DeltaHeads& defaults);
 
 // Which layers are "linear_attention" by layer_types, of which there are no others but "full_attention";
 // without them those that `rule` says.
-inline bool AllButEveryFourth(int64_t layer) { return (layer + 1) % 4 != 0; }
-std::vector<bool> LinearLayers(Checkpoint& checkpoint, int64_t layers,
-                               bool (*rule)(int64_t) = AllButEveryFourth);
+std::vector<bool> LinearLayers(Checkpoint& checkpoint, int64_t layers, absl::FunctionRef<bool(int64_t)> rule);
 
 // The native attention of such a layer.
 Json DeltaAttention(const DeltaHeads& heads);

@@ -75,10 +75,11 @@ Decoder ReadLayers(Checkpoint& checkpoint, int64_t intermediate_size) {
   decoder.layers = Size(fields, "num_hidden_layers", 32, kMostLayers);
   decoder.heads = Size(fields, "num_attention_heads", 32);
   decoder.head_dim = decoder.width / decoder.heads;
-  decoder.SetLayers({{"type", "softmax"},
-                     {"num_key_value_heads", Size(fields, "num_key_value_heads", 8)},
-                     {"rope", ReadRope(checkpoint, {.theta = 1e6}, decoder.head_dim)},
-                     {"qk_norm", {{"type", "rms"}, {"over", "head"}}}});
+  decoder.SetLayers(
+      {{"type", "softmax"},
+       {"num_key_value_heads", Size(fields, "num_key_value_heads", 8)},
+       {"rope", ReadRope(checkpoint, {.theta = fields.Number("theta", 1e6, 1, 1e12)}, decoder.head_dim)},
+       {"qk_norm", {{"type", "rms"}, {"over", "head"}}}});
   Json& config = decoder.config();
   config["intermediate_size"] = intermediate_size;
   config["hidden_act"] = "swiglu";
@@ -113,7 +114,7 @@ void SetConvolutions(Checkpoint& checkpoint, Decoder& decoder) {
 absl::StatusOr<NativeModel> ReadLfm2Family(Checkpoint& checkpoint) {
   Decoder decoder = ReadLayers(checkpoint, ReadHidden(checkpoint.fields()));
   SetConvolutions(checkpoint, decoder);
-  return WithHead(checkpoint, std::move(decoder), {.tied = true});
+  return WithHead(checkpoint, std::move(decoder), {.tied = checkpoint.fields().Bool("tie_embedding", true)});
 }
 
 absl::StatusOr<NativeModel> ReadLfm2MoeFamily(Checkpoint& checkpoint) {
@@ -133,7 +134,7 @@ absl::StatusOr<NativeModel> ReadLfm2MoeFamily(Checkpoint& checkpoint) {
                         .down = "w2"};
   const int64_t dense = fields.Int("num_dense_layers", 2, 0, kMostLayers);
   for (int64_t i = dense; i < decoder.layers; ++i) SetMixture(checkpoint, i, mixture, decoder);
-  return WithHead(checkpoint, std::move(decoder), {.tied = true});
+  return WithHead(checkpoint, std::move(decoder), {.tied = checkpoint.fields().Bool("tie_embedding", true)});
 }
 
 }  // namespace heed

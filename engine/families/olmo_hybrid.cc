@@ -76,7 +76,8 @@ absl::StatusOr<NativeModel> ReadOlmoHybridFamily(Checkpoint& checkpoint) {
   Json delta = DeltaAttention(heads);
   delta["norm_eps"] = kDeltaEps;
   delta["negative_eigenvalues"] = fields.Bool("linear_allow_neg_eigval", true);
-  const std::vector<bool> linear = LinearLayers(checkpoint, decoder.layers);
+  const std::vector<bool> linear =
+      LinearLayers(checkpoint, decoder.layers, [](int64_t i) { return i % 4 != 3; });
   for (int64_t i = 0; i < decoder.layers; ++i) {
     if (!turned) decoder.attention(i).erase("rope");
     if (linear[i]) {

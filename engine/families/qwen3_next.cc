@@ -1,8 +1,9 @@
-// "qwen3_next" (Qwen team 2025): three layers of the gated delta rule to one of attention whose results are
-// gated, norms stored less one, a quarter of a head turned; every decoder_sparse_step-th layer has experts
-// and an expert for all rows. Of a delta layer linear_attn.{in_proj_qkvz, in_proj_ba, conv1d, A_log, dt_bias,
-// norm, out_proj}: in_proj_qkvz has, key head by key head, q, k, v and z of its heads, in_proj_ba b and a. Of
-// attention self_attn.q_proj has, head by head, q and the gate.
+// "qwen3_next" (Qwen team 2025): layers of the gated delta rule, every fourth (full_attention_interval, or
+// by layer_types) of attention whose results are gated, norms stored less one, a quarter of a head turned;
+// every decoder_sparse_step-th layer has experts and an expert for all rows. Of a delta layer
+// linear_attn.{in_proj_qkvz, in_proj_ba, conv1d, A_log, dt_bias, norm, out_proj}: in_proj_qkvz has, key head
+// by key head, q, k, v and z of its heads, in_proj_ba b and a. Of attention self_attn.q_proj has, head by
+// head, q and the gate.
 // "qwen3_5_text" (2026): the same with in_proj_{qkv, z, b, a} apart, and no experts; "qwen3_5_moe_text" with
 // experts in every layer.
 #include <string>
@@ -18,12 +19,17 @@
 namespace heed {
 namespace {
 
-// WEIGHT of `module`, in parts of these sizes group by group, to products of these names.
-void AddParts(const std::string& to, const std::string& module, int64_t groups,
-              const std::vector<int64_t>& sizes, const std::vector<std::string>& names, TensorView& tensors) {
-  for (int part = 0; part < std::ssize(names); ++part) {
-    tensors.Add(Cat(to, names[part], ".weight"),
-                ViewedTensor(module + ".weight").PartOfGroups(groups, sizes, part));
+// Rows of a module, group by group in parts of these sizes, and the products that they are.
+struct Parts {
+  int64_t groups = 1;
+  std::vector<int64_t> sizes;
+  std::vector<std::string> products;
+};
+
+void AddParts(const std::string& to, const std::string& module, const Parts& parts, TensorView& tensors) {
+  for (int i = 0; i < std::ssize(parts.products); ++i) {
+    tensors.Add(Cat(to, parts.products[i], ".weight"),
+                ViewedTensor(module + ".weight").PartOfGroups(parts.groups, parts.sizes, i));
   }
 }
 
@@ -33,12 +39,15 @@ void AddDelta(int64_t i, const DeltaHeads& heads, bool fused, Decoder& decoder) 
   decoder.attention(i) = DeltaAttention(heads);
   if (fused) {
     const int64_t values = heads.shared() * heads.value_dim;
-    AddParts(to, of + "in_proj_qkvz", heads.key_heads, {heads.key_dim, heads.key_dim, values, values},
-             {"q", "k", "v", "gate"}, tensors);
-    AddParts(to, of + "in_proj_ba", heads.key_heads, {1, 1}, {"b", "a"}, tensors);
+    const Parts qkvz{.groups = heads.key_heads,
+                     .sizes = {heads.key_dim, heads.key_dim, values, values},
+                     .products = {"q", "k", "v", "gate"}},
+        ba{.groups = heads.key_heads, .sizes = {1, 1}, .products = {"b", "a"}};
+    AddParts(to, of + "in_proj_qkvz", qkvz, tensors);
+    AddParts(to, of + "in_proj_ba", ba, tensors);
   } else {
-    AddParts(to, of + "in_proj_qkv", 1, {heads.keys(), heads.keys(), heads.values()}, {"q", "k", "v"},
-             tensors);
+    const Parts qkv{.sizes = {heads.keys(), heads.keys(), heads.values()}, .products = {"q", "k", "v"}};
+    AddParts(to, of + "in_proj_qkv", qkv, tensors);
     tensors.AddModule(to + "gate", of + "in_proj_z");
     tensors.AddModule(to + "b", of + "in_proj_b");
     tensors.AddModule(to + "a", of + "in_proj_a");
@@ -53,6 +62,7 @@ void AddDelta(int64_t i, const DeltaHeads& heads, bool fused, Decoder& decoder) 
 // The attention layers' own norm and gate, and the layers that have the delta rule in their place.
 void SetHybrid(Checkpoint& checkpoint, bool fused, Decoder& decoder) {
   decoder.config()["norm_offset"] = 1;
+  decoder.tensors().Ignore("mtp.*");  // guesses of tokens further ahead
   AddQueryKeyNorms({{"type", "rms"}, {"over", "head"}}, "self_attn.q_norm", "self_attn.k_norm", decoder);
   decoder.SetAttention("output_gate", true);
   for (const int part : {0, 1}) {
@@ -62,7 +72,9 @@ void SetHybrid(Checkpoint& checkpoint, bool fused, Decoder& decoder) {
   }
   const DeltaHeads heads = ReadDeltaHeads(checkpoint.fields(), {});
   const Json eps = decoder.config()["layer_norm_eps"];
-  const std::vector<bool> linear = LinearLayers(checkpoint, decoder.layers);
+  const int64_t interval = checkpoint.fields().Int("full_attention_interval", 4, 1, kMostLayers);
+  const std::vector<bool> linear =
+      LinearLayers(checkpoint, decoder.layers, [&](int64_t i) { return (i + 1) % interval != 0; });
   for (int64_t i = 0; i < decoder.layers; ++i) {
     if (!linear[i]) continue;
     AddDelta(i, heads, fused, decoder);

@@ -108,6 +108,18 @@ void MultiplyBySigmoid(const Rows& gate, const Rows& x) {
   }
 }
 
+void ScaleToWhatFades(Matrix<const float> fadings, Matrix<float> x) {
+  const D d;
+  const V one = hn::Set(d, 1.0f);
+  for (int64_t r = 0; r < x.rows; ++r) {
+    ForVectors(d, x.cols, [&](int64_t i, auto count) HWY_ATTR {
+      const V a = Load(d, fadings.row(r) + i, count);
+      const V share = hn::Sqrt(hn::Mul(hn::Sub(one, a), hn::Add(one, a)));
+      Store(d, hn::Mul(Load(d, x.row(r) + i, count), share), x.row(r) + i, count);
+    });
+  }
+}
+
 void ScaleToUnit(float factor, float eps, Matrix<float> x) {
   const D d;
   for (int64_t r = 0; r < x.rows; ++r) {
@@ -136,6 +148,7 @@ HWY_EXPORT(TimeSteps);
 HWY_EXPORT(Fadings);
 HWY_EXPORT(GateRows);
 HWY_EXPORT(MultiplyBySigmoid);
+HWY_EXPORT(ScaleToWhatFades);
 HWY_EXPORT(ScaleToUnit);
 
 void ConvolveCausal(Matrix<const float> x, Matrix<const float> kernel, const float* bias,
@@ -158,6 +171,10 @@ void GateRows(Activation activation, const Rows& gate, Matrix<const float> x, co
 }
 
 void MultiplyBySigmoid(const Rows& gate, const Rows& x) { HWY_DYNAMIC_DISPATCH(MultiplyBySigmoid)(gate, x); }
+
+void ScaleToWhatFades(Matrix<const float> fadings, Matrix<float> x) {
+  HWY_DYNAMIC_DISPATCH(ScaleToWhatFades)(fadings, x);
+}
 
 void ScaleToUnit(float factor, float eps, Matrix<float> x) {
   HWY_DYNAMIC_DISPATCH(ScaleToUnit)(factor, eps, x);

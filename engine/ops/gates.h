@@ -33,6 +33,9 @@ void GateRows(Activation activation, const Rows& gate, Matrix<const float> x, co
 // x *= 1 / (1 + exp(-gate))
 void MultiplyBySigmoid(const Rows& gate, const Rows& x);
 
+// x *= sqrt(1 - fadings^2): what is added to a state is as large as what fades of it. fadings from 0 to 1.
+void ScaleToWhatFades(Matrix<const float> fadings, Matrix<float> x);
+
 // x[r] *= factor / sqrt(|x[r]|^2 + eps)
 void ScaleToUnit(float factor, float eps, Matrix<float> x);
 

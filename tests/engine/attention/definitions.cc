@@ -292,7 +292,8 @@ const Others& OtherDefinitions() {
                              {"gated_delta", DefinedGatedDelta},
                              {"lightning", DefinedLightning},
                              {"short_convolution", DefinedShortConvolution},
-                             {"mamba", DefinedMamba}};
+                             {"mamba", DefinedMamba},
+                             {"rg_lru", DefinedRgLru}};
   return all;
 }
 

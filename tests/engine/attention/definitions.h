@@ -140,6 +140,7 @@ DefinedHead DefinedMamba2(const Passage& passage, int head, bool by_steps);
 DefinedHead DefinedGatedDelta(const Passage& passage, int head, bool by_steps);
 DefinedHead DefinedLightning(const Passage& passage, int head, bool by_steps);
 DefinedHead DefinedShortConvolution(const Passage& passage, int head, bool by_steps);
+DefinedHead DefinedRgLru(const Passage& passage, int head, bool by_steps);
 DefinedHead DefinedMamba(const Passage& passage, int head, bool by_steps);
 
 }  // namespace heed

@@ -1,6 +1,8 @@
 // Layers whose rows change a state: all of a row at once, and of it the numbers of one head.
 #include <algorithm>
 #include <cmath>
+#include <numbers>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -242,6 +244,35 @@ DefinedHead DefinedMamba(const Passage& passage, int head, bool) {
         y[c] += chosen[rank + states + n] * s;
       }
       y[c] *= Silu(in.At(t, inner + c));
+    }
+  }
+  return HeadOfRows(passage, head, std::move(out));
+}
+
+DefinedHead DefinedRgLru(const Passage& passage, int head, bool) {
+  const Layer& layer = passage.layer();
+  const int64_t heads = layer.example().num_heads, inner = layer.attention().out_width(),
+                block = inner / heads;
+  const Table x = Convolved(layer, RowsOf(passage.product(0), 0, inner), 0, /*silu=*/false);
+  // Of number c, a product of its head's numbers.
+  const auto gate = [&](const std::string& name, const Numbers& row, int64_t c) {
+    const int64_t h = c / block, out = c % block;
+    const float* weight = layer.tensor(name + ".weight") + h * block * block;
+    double sum = layer.tensor(name + ".bias")[c];
+    for (int64_t in = 0; in < block; ++in) sum += row[h * block + in] * weight[in * block + out];
+    return Sigmoid(sum);
+  };
+  Table out;
+  Numbers memory(inner);
+  for (int64_t t = 0; t < passage.n(); ++t) {
+    Numbers& y = out.emplace_back(inner);
+    for (int64_t c = 0; c < inner; ++c) {
+      const double stays = std::exp(-8 * gate("recurrent_gate", x[t], c) *
+                                    Softplus(layer.tensor("recurrent_param")[c])),
+                   taken = gate("input_gate", x[t], c) * x[t][c], z = passage.product(1).At(t, c);
+      memory[c] = stays * memory[c] + (t == 0 ? 1 : std::sqrt(1 - stays * stays)) * taken;
+      y[c] =
+          memory[c] * 0.5 * z * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (z + 0.044715 * z * z * z)));
     }
   }
   return HeadOfRows(passage, head, std::move(out));

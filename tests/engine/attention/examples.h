@@ -249,6 +249,8 @@ inline std::vector<AttentionExample> AttentionExamples() {
             3}),
       {"short_convolution", R"({"kernel": 3})", Place::kDecoder},
       Bare({"short_convolution", R"({"kernel": 6})", Place::kDecoder, 45, 5}),
+      {"rg_lru", R"({"inner_size": 48, "kernel": 4})", Place::kDecoder},
+      Bare({"rg_lru", R"({"kernel": 2})", Place::kDecoder, 63, 3}),
       {"mamba", R"({"inner_size": 72, "state_size": 6, "time_step_rank": 3})", Place::kDecoder, 32, 1},
       Bare({"mamba",
             R"({"inner_size": 40, "state_size": 16, "time_step_rank": 5, "kernel": 2, "norm_eps": 1e-6})",

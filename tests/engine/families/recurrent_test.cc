@@ -58,6 +58,9 @@ TEST(RecurrentFamilies, InfinityIsNoLimitOfTimeSteps) {
 TEST(RecurrentFamilies, KindsOfLayersComeFromTheirListsOrFromARule) {
   EXPECT_THAT(Types(Layers("qwen3_5_text", {{"num_hidden_layers", 5}}), "attention"),
               ElementsAre("gated_delta", "gated_delta", "gated_delta", "softmax", "gated_delta"));
+  EXPECT_THAT(
+      Types(Layers("qwen3_next", {{"num_hidden_layers", 4}, {"full_attention_interval", 2}}), "attention"),
+      ElementsAre("gated_delta", "softmax", "gated_delta", "softmax"));
   EXPECT_THAT(Types(Layers("lfm2", {{"num_hidden_layers", 2}, {"layer_types", {"conv", "full_attention"}}}),
                     "attention"),
               ElementsAre("short_convolution", "softmax"));
@@ -69,6 +72,32 @@ TEST(RecurrentFamilies, KindsOfLayersComeFromTheirListsOrFromARule) {
       Layers("jamba", {{"num_hidden_layers", 3}, {"attn_layer_period", 3}, {"attn_layer_offset", 2}});
   EXPECT_THAT(Types(jamba, "attention"), ElementsAre("mamba", "mamba", "softmax"));
   EXPECT_THAT(Types(jamba, "ffn"), ElementsAre("dense", "moe", "dense"));
+}
+
+TEST(RecurrentFamilies, BlockTypesAreRepeated) {
+  EXPECT_THAT(Types(Layers("recurrent_gemma", {{"num_hidden_layers", 5}}), "attention"),
+              ElementsAre("rg_lru", "rg_lru", "softmax", "rg_lru", "rg_lru"));
+  EXPECT_THAT(Types(Layers("recurrent_gemma", {{"num_hidden_layers", 3}, {"block_types", {"attention"}}}),
+                    "attention"),
+              ElementsAre("softmax", "softmax", "softmax"));
+  EXPECT_THAT(Refusal("recurrent_gemma", {{"block_types", {"linear"}}}),
+              HasSubstr("block_types: \"linear\" is neither"));
+}
+
+// The stream is what norms give: a sublayer's alpha is in the weights of the norm before it.
+TEST(RecurrentFamilies, MinimaxIsAPostNormModelBehindANormOfItsEmbedding) {
+  const Json config = {{"model_type", "minimax"}, {"num_hidden_layers", 2}};
+  const auto read = ReadCheckpoint(config, *Weights::Of({}));
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->config["norm"], "post");
+  EXPECT_EQ(read->config["embedding_norm"], true);
+  EXPECT_THAT(Types(read->config["layers"], "attention"), ElementsAre("softmax", "lightning"));
+  EXPECT_EQ(read->tensors->Find("norm.weight"), nullptr);
+  EXPECT_THAT(read->tensors->Find("embed.norm.weight")->names(),
+              ElementsAre("layers.0.input_layernorm.weight"));
+  EXPECT_THAT(read->tensors->Find("layers.0.norm2.weight")->names(),
+              ElementsAre("layers.1.input_layernorm.weight"));
+  EXPECT_THAT(read->tensors->Find("layers.1.norm2.weight")->names(), ElementsAre("norm.weight"));
 }
 
 TEST(RecurrentFamilies, AKindThatIsNotServedIsNamed) {

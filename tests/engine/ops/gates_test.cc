@@ -97,6 +97,13 @@ TEST(MultiplyBySigmoid, TakesSharesOfNumbersInTheirOwnType) {
   }
 }
 
+TEST(ScaleToWhatFades, KeepsTheSumOfSquares) {
+  std::vector<float> fadings = {0, 1, 0.5f, 0.999f, 0.25f, 1e-4f}, x = Random(1).Normals(6), y = x;
+  ScaleToWhatFades(Floats(fadings, 2), Floats(y, 2));
+  for (size_t i = 0; i < x.size(); ++i)
+    EXPECT_NEAR(y[i], x[i] * std::sqrt(1 - double{fadings[i]} * fadings[i]), 1e-6) << fadings[i];
+}
+
 TEST(ScaleToUnit, GivesRowsALength) {
   std::vector<float> x = Random(1).Normals(2 * 21), y = x;
   std::fill(y.begin(), y.begin() + 21, 0.0f);
