@@ -34,7 +34,7 @@ PatternAttention::PatternAttention(const AttentionSetting& setting, PatternOptio
     for (int set = 0; set < std::ssize(pattern->sets()); ++set)
       forgets_ = forgets_ || pattern->KeptFrom(set, kEndless) > 0;
   }
-  CHECK(options_.sink_scores.empty() || passes_ == 1);
+  CHECK((options_.sink_scores.empty() && options_.gate < 0) || passes_ == 1);
   if (options_.constant.empty() && passes_ == 1) weighing_heads_ = options_.heads;
 }
 

@@ -33,6 +33,8 @@ struct PatternOptions {
   std::vector<float> sink_scores;
   // The products that give queries, keys and values; -1: there are none, and scores are the bias alone.
   int q = 0, k = 1, v = 2;
+  // The product whose sigmoid results are multiplied by, number by number; -1: none. Patterns of one pass.
+  int gate = -1;
 };
 
 class PatternAttention : public Attention {

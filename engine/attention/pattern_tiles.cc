@@ -5,6 +5,7 @@
 #include "engine/attention/between_runs.h"
 #include "engine/attention/pattern_attention.h"
 #include "engine/base/round.h"
+#include "engine/ops/gates.h"
 
 namespace heed {
 
@@ -103,13 +104,14 @@ void PatternRun::Attend(const AttentionRows& rows, const Tile& tile, std::vector
   attention_->Prepare(rows, prepared, queries, sources, biases, scratch);
   const SoftmaxCore& core = attention_->core();
   char* results = part_results_.as<char>() + tile.head * parts_ * part_bytes_;
-  if (stage == Stage::kParts) {
-    core.AttendPart(queries, sources, part, results + part * part_bytes_, scratch);
-  } else if (stage == Stage::kMerge) {
+  if (stage == Stage::kParts)
+    return core.AttendPart(queries, sources, part, results + part * part_bytes_, scratch);
+  if (stage == Stage::kMerge) {
     core.MergeParts(queries, parts_, results, scratch);
   } else {
     core.Attend(queries, sources, scratch);
   }
+  if (o.gate >= 0) MultiplyBySigmoid(of_tile(rows.products[o.gate]), queries.out);
 }
 
 // Tracks of all positions have them at their places.

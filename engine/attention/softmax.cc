@@ -19,6 +19,9 @@
 //   learned_sink (false)                    of each head one more score in the softmax's sum, which has no
 //   value:
 //                                           tensor sink.weight [heads] (gpt-oss, 2025)
+//   output_gate (false)                     results times the sigmoid of one more product, number by number:
+//                                           tensor gate.weight [num_heads head_dim, hidden_size] (Qwen3-Next,
+//                                           2025)
 //   alibi (false)                           -slope[head] * distance          (Press et al. 2022)
 //   relative_bias {buckets, max_distance}   a learned bias for each bucket of distances, tensor [buckets,
 //   heads]
@@ -241,7 +244,8 @@ absl::Status CheckTogether(const JsonFields& fields, const AttentionSetting& set
 absl::StatusOr<std::unique_ptr<Attention>> NewSoftmaxAttention(const AttentionSetting& setting,
                                                                JsonFields& fields, const WeightScope& scope) {
   Options options = ReadOptions(setting, fields);
-  const bool alibi = fields.Bool("alibi", false), learned_sink = fields.Bool("learned_sink", false);
+  const bool alibi = fields.Bool("alibi", false), learned_sink = fields.Bool("learned_sink", false),
+             output_gate = fields.Bool("output_gate", false);
   for (const char* key : {"rope", "relative_bias", "shaw", "qk_norm"}) fields.Raw(key);
   RETURN_IF_ERROR(fields.Finish());
   RETURN_IF_ERROR(CheckTogether(fields, setting, options));
@@ -255,6 +259,11 @@ absl::StatusOr<std::unique_ptr<Attention>> NewSoftmaxAttention(const AttentionSe
   }
   ASSIGN_OR_RETURN(std::vector<Product> products, LoadQueriesKeysValues(setting, options, scope));
   RETURN_IF_ERROR(FinishProducts(fields, setting, scope, options, products));
+  if (output_gate) {
+    options.gate = static_cast<int>(products.size());
+    ASSIGN_OR_RETURN(products.emplace_back(),
+                     LoadProduct(scope, "gate", options.heads * options.head_dim, setting.width));
+  }
   if (shaw) {
     return std::make_unique<ShawAttention>(setting, std::move(options), std::move(products),
                                            *std::move(shaw));

@@ -1,5 +1,8 @@
 #include "engine/base/json.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "absl/strings/str_join.h"
 #include "engine/base/status.h"
 
@@ -87,6 +90,27 @@ std::string CanonicalText(const Json& value) { return value.dump(-1, ' ', /*ensu
 std::string Shown(const Json& value) {
   std::string text = CanonicalText(value);
   return text.size() <= 60 ? text : text.substr(0, 57) + "...";
+}
+
+std::string WithoutPythonNumbers(std::string_view text) {
+  constexpr std::pair<std::string_view, std::string_view> kNumbers[] = {
+      {"Infinity", "1.7976931348623157e308"}, {"NaN", "null"}};
+  std::string out;
+  bool in_string = false;
+  while (!text.empty()) {
+    const auto found = std::ranges::find_if(
+        kNumbers, [&](const auto& number) { return !in_string && text.starts_with(number.first); });
+    if (found != std::end(kNumbers)) {
+      out += found->second;
+      text.remove_prefix(found->first.size());
+      continue;
+    }
+    if (text.front() == '"') in_string = !in_string;
+    const size_t taken = in_string && text.front() == '\\' && text.size() > 1 ? 2 : 1;
+    out += text.substr(0, taken);
+    text.remove_prefix(taken);
+  }
+  return out;
 }
 
 absl::StatusOr<Json> ParseJson(std::string_view text, std::string_view what, int max_depth) {

@@ -21,6 +21,10 @@ using Json = nlohmann::json;
 // and anything that is not JSON; the message begins with `what` ("config.json").
 absl::StatusOr<Json> ParseJson(std::string_view text, std::string_view what, int max_depth = 32);
 
+// Python writes the numbers NaN and Infinity, which JSON does not have: null and the largest number in their
+// places, outside of strings.
+std::string WithoutPythonNumbers(std::string_view text);
+
 // A value as a message shows it: as JSON, ASCII, 60 characters at most.
 std::string Shown(const Json& value);
 

@@ -37,7 +37,7 @@ ViewedTensor OfExpert(const std::string& tensor, int64_t expert, const std::vect
 }
 
 void SetMixture(Checkpoint& checkpoint, int64_t i, const Mixture& mixture, Decoder& decoder) {
-  const std::string of = Cat(decoder.layer_prefix, i, ".", mixture.module, "."),
+  const std::string of = Cat(decoder.layer_prefix, mixture.number.value_or(i), ".", mixture.module, "."),
                     to = Cat("layers.", i, ".ffn.");
   Json options = mixture.options;
   options["type"] = "moe";

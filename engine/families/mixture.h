@@ -3,6 +3,7 @@
 #define HEED_ENGINE_FAMILIES_MIXTURE_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,8 +19,9 @@ struct Mixture {
   std::string router = "gate";  // below the module
   std::string correction;       // below the module; empty: there is none
   std::string gate = "gate_proj", up = "up_proj", down = "down_proj";  // of an expert, and of the shared one
-  std::string shared;       // below the module; empty: there is none
-  std::string shared_gate;  // the same
+  std::string shared;               // below the module; empty: there is none
+  std::string shared_gate;          // the same
+  std::optional<int64_t> number{};  // of the layer in the file, where it is another than the native one's
 };
 
 // Makes the i-th layer's feed-forward a mixture. Experts lie apart (MODULE.experts.E.GATE.weight) or, as

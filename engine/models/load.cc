@@ -17,7 +17,7 @@ constexpr int64_t kMaxConfigBytes = 4 << 20;
 
 absl::StatusOr<Json> ReadModelConfig(const std::string& folder) {
   ASSIGN_OR_RETURN(std::string text, ReadFile(folder, "config.json", kMaxConfigBytes));
-  ASSIGN_OR_RETURN(Json config, ParseJson(text, "config.json"));
+  ASSIGN_OR_RETURN(Json config, ParseJson(WithoutPythonNumbers(text), "config.json"));
   if (!config.is_object()) return Invalid("config.json is not an object");
   return config;
 }

@@ -59,6 +59,8 @@ class TensorView {
   void Add(const std::string& name, ViewedTensor tensor);
   // NAME.weight and NAME.bias, as those of `module`.
   void AddModule(const std::string& name, const std::string& module);
+  // What the model does not ask for; of the file it may be needed under another name.
+  void Remove(const std::string& name) { tensors_.erase(name); }
   // Tensors of the file that nobody needs: a name, or, with a '*' in front or at the end, how it ends or
   // begins.
   void Ignore(std::string pattern) { ignored_.push_back(std::move(pattern)); }

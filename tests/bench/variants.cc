@@ -66,6 +66,17 @@ VariantFamily MemoriesAndPositions() {
            {"shaw", {{"type", "softmax"}, {"shaw", {{"max_distance", 16}}}}}}};
 }
 
+VariantFamily Recurrences() {
+  return {"recurrences",
+          true,
+          {{"mamba", {{"type", "mamba"}, {"inner_size", 1024}, {"state_size", 16}, {"time_step_rank", 32}}},
+           {"mamba2", {{"type", "mamba2"}, {"head_dim", 128}, {"state_size", 128}}},
+           {"gated_delta", {{"type", "gated_delta"}, {"key_dim", 64}, {"value_dim", 128}}},
+           {"lightning", {{"type", "lightning"}}},
+           {"short_convolution", {{"type", "short_convolution"}, {"kernel", 3}}},
+           {"rg_lru", {{"type", "rg_lru"}}}}};
+}
+
 VariantFamily Encoders() {
   return {
       "encoders",
@@ -97,8 +108,8 @@ int64_t LongestText() {
 }
 
 std::vector<VariantFamily> VariantFamilies() {
-  return {Windows(), SparsePatterns(), LowRankAndKernels(), SortedAndClustered(), MemoriesAndPositions(),
-          Encoders()};
+  return {Windows(),     SparsePatterns(), LowRankAndKernels(), SortedAndClustered(), MemoriesAndPositions(),
+          Recurrences(), Encoders()};
 }
 
 }  // namespace heed

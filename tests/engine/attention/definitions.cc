@@ -277,13 +277,23 @@ DefinedRow SoftmaxRow(const SoftmaxDefinition& definition, const Passage& passag
 
 using Others = std::map<std::string, DefinedHead (*)(const Passage&, int head, bool by_steps)>;
 const Others& OtherDefinitions() {
-  static const Others all = {
-      {"linear", DefinedLinear},           {"performer", DefinedPerformer},
-      {"linformer", DefinedLinformer},     {"nystrom", DefinedNystrom},
-      {"synthesizer", DefinedSynthesizer}, {"memory_compressed", DefinedMemoryCompressed},
-      {"compressive", DefinedCompressive}, {"lsh", DefinedLsh},
-      {"routing", DefinedRouting},         {"sinkhorn", DefinedSinkhorn},
-      {"window_2d", DefinedWindow2d}};
+  static const Others all = {{"linear", DefinedLinear},
+                             {"performer", DefinedPerformer},
+                             {"linformer", DefinedLinformer},
+                             {"nystrom", DefinedNystrom},
+                             {"synthesizer", DefinedSynthesizer},
+                             {"memory_compressed", DefinedMemoryCompressed},
+                             {"compressive", DefinedCompressive},
+                             {"lsh", DefinedLsh},
+                             {"routing", DefinedRouting},
+                             {"sinkhorn", DefinedSinkhorn},
+                             {"window_2d", DefinedWindow2d},
+                             {"mamba2", DefinedMamba2},
+                             {"gated_delta", DefinedGatedDelta},
+                             {"lightning", DefinedLightning},
+                             {"short_convolution", DefinedShortConvolution},
+                             {"mamba", DefinedMamba},
+                             {"rg_lru", DefinedRgLru}};
   return all;
 }
 

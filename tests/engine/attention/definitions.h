@@ -135,6 +135,14 @@ DefinedHead DefinedSynthesizer(const Passage& passage, int head, bool by_steps);
 DefinedHead DefinedMemoryCompressed(const Passage& passage, int head, bool by_steps);
 DefinedHead DefinedCompressive(const Passage& passage, int head, bool by_steps);
 
+// What is remembered is a state that each row changes: definitions_recurrent.cc.
+DefinedHead DefinedMamba2(const Passage& passage, int head, bool by_steps);
+DefinedHead DefinedGatedDelta(const Passage& passage, int head, bool by_steps);
+DefinedHead DefinedLightning(const Passage& passage, int head, bool by_steps);
+DefinedHead DefinedShortConvolution(const Passage& passage, int head, bool by_steps);
+DefinedHead DefinedRgLru(const Passage& passage, int head, bool by_steps);
+DefinedHead DefinedMamba(const Passage& passage, int head, bool by_steps);
+
 }  // namespace heed
 
 #endif  // HEED_TESTS_ENGINE_ATTENTION_DEFINITIONS_H_

@@ -179,8 +179,11 @@ Sum SoftmaxScore(const Pair& at) {
 double SoftmaxValue(const Pair& at, int64_t t) {
   const Json& o = at.options();
   const bool shaw = o.contains("shaw") && o["shaw"].value("values", true);
-  return Clipped(at, at.passage->product(2).At(at.j, KeyHead(at) * at.dim() + t)) +
-         (shaw ? ShawVector(at, "shaw_values", t) : 0);
+  const double value = Clipped(at, at.passage->product(2).At(at.j, KeyHead(at) * at.dim() + t)) +
+                       (shaw ? ShawVector(at, "shaw_values", t) : 0);
+  if (!o.value("output_gate", false)) return value;
+  // Of the row that reads it: its results are as if all that it reads were so much less.
+  return value / (1 + std::exp(-ProductOf(*at.passage, "gate").At(at.i, at.head * at.dim() + t)));
 }
 
 // A key of this score, whose value is 0.

@@ -29,6 +29,14 @@ TEST(ParseJson, GivesTheValue) {
   EXPECT_EQ(ParseJson(" 7 ", "t").value(), Json(7));
 }
 
+TEST(WithoutPythonNumbers, ReplacesThemOutsideOfStrings) {
+  EXPECT_EQ(WithoutPythonNumbers(R"({"a": [NaN, 1], "NaN \" Infinity": -Infinity})"),
+            R"({"a": [null, 1], "NaN \" Infinity": -1.7976931348623157e308})");
+  const Json limits = ParseJson(WithoutPythonNumbers("[0.0, Infinity]"), "t").value();
+  EXPECT_GT(limits[1].get<double>(), 1e308);
+  EXPECT_EQ(WithoutPythonNumbers(R"("open \)"), R"("open \)");
+}
+
 TEST(ParseJson, RefusesDuplicateKeysAtAnyDepth) {
   EXPECT_EQ(Refusal(R"({"a": 1, "a": 2})"), "config.json: key \"a\" appears twice");
   EXPECT_EQ(Refusal(R"({"x": [{"b": 1, "c": 2, "b": 1}]})"), "config.json: key \"b\" appears twice");
