@@ -1,7 +1,13 @@
 // "granite" (IBM 2024): Llama's layers, with multipliers of the embedding, of scores (attention_multiplier,
 // in place of the root of head_dim), of what sublayers add, and a divisor of the logits. "hyperclovax" (NAVER
-// 2025): with use_post_norm also norms after the sublayers, post_norm1 and post_norm2. "granitemoe": experts
-// in every layer, each kind of product of all in one tensor; the chosen ones share a softmax.
+// 2025): with use_post_norm also norms after the sublayers, post_norm1 and post_norm2; logits_scaling is a
+// multiplier. "granitemoe": experts in every layer, each kind of product of all in one tensor; the chosen
+// ones share a softmax. "granite_swa" (2026): windows in three of four layers, a learned sink a head (sinks),
+// and for each layer a rotation of its own (layer_rope_theta; 0: none). "granitemoe_swa": with experts, and
+// one for all rows (shared_mlp).
+#include <cmath>
+#include <string>
+
 #include "engine/base/status.h"
 #include "engine/families/llama.h"
 #include "engine/families/mixture.h"
@@ -10,7 +16,7 @@
 namespace heed {
 namespace {
 
-constexpr double kLeast = 1e-6, kMost = 1e6;
+constexpr double kLeast = 1e-6, kMost = 1e6, kMostTheta = 1e12;
 
 Decoder ReadGranite(Checkpoint& checkpoint, const LlamaDefaults& defaults) {
   Decoder decoder = ReadLlamaDecoder(checkpoint, defaults);
@@ -24,14 +30,12 @@ Decoder ReadGranite(Checkpoint& checkpoint, const LlamaDefaults& defaults) {
   return decoder;
 }
 
-}  // namespace
+// How experts are called, all of a kind in one tensor.
+struct ExpertNames {
+  std::string router, input, output;
+};
 
-absl::StatusOr<NativeModel> ReadGraniteFamily(Checkpoint& checkpoint) {
-  return WithHead(checkpoint, ReadGranite(checkpoint, {.tokens = {.bos = 1, .eos = 2}}));
-}
-
-absl::StatusOr<NativeModel> ReadGraniteMoeFamily(Checkpoint& checkpoint) {
-  Decoder decoder = ReadGranite(checkpoint, {.tokens = {.bos = 1, .eos = 2}});
+void SetExperts(Checkpoint& checkpoint, const ExpertNames& names, Decoder& decoder) {
   JsonFields& fields = checkpoint.fields();
   const int64_t experts = Size(fields, "num_local_experts", 8);
   for (int64_t i = 0; i < decoder.layers; ++i) {
@@ -41,20 +45,99 @@ absl::StatusOr<NativeModel> ReadGraniteMoeFamily(Checkpoint& checkpoint) {
                                {"score", "chosen_softmax"}};
     const std::string of = Cat(decoder.layer_prefix, i, ".block_sparse_moe."),
                       to = Cat("layers.", i, ".ffn.");
-    decoder.tensors().AddModule(to + "router", of + "router.layer");
+    decoder.tensors().AddModule(to + "router", of + names.router);
     for (int64_t e = 0; e < experts; ++e) {
       const std::string expert = Cat(to, "experts.", e, ".");
-      decoder.tensors().Add(expert + "gate.weight", OfExpert(of + "input_linear.weight", e, {1, 1}, 0));
-      decoder.tensors().Add(expert + "up.weight", OfExpert(of + "input_linear.weight", e, {1, 1}, 1));
-      decoder.tensors().Add(expert + "down.weight", OfExpert(of + "output_linear.weight", e, {1}, 0));
+      decoder.tensors().Add(expert + "gate.weight", OfExpert(of + names.input, e, {1, 1}, 0));
+      decoder.tensors().Add(expert + "up.weight", OfExpert(of + names.input, e, {1, 1}, 1));
+      decoder.tensors().Add(expert + "down.weight", OfExpert(of + names.output, e, {1}, 0));
     }
   }
+}
+
+// One expert that answers every row, beside those that are chosen.
+void SetSharedExpert(Checkpoint& checkpoint, Decoder& decoder) {
+  const int64_t size = checkpoint.fields().Int("shared_intermediate_size", 0, 0, kMostSize);
+  if (size == 0) return;
+  for (int64_t i = 0; i < decoder.layers; ++i) decoder.layer(i)["ffn"]["shared_size"] = size;
+  const auto half = [](int part) {
+    return [part](const ViewedTensor& fused) { return fused.PartOfGroups(1, {1, 1}, part); };
+  };
+  decoder.AddModules("ffn.shared.gate", "shared_mlp.input_linear", half(0));
+  decoder.AddModules("ffn.shared.up", "shared_mlp.input_linear", half(1));
+  decoder.AddModules("ffn.shared.down", "shared_mlp.output_linear");
+}
+
+// Each layer turns by a theta of its own.
+void SetThetas(Checkpoint& checkpoint, Decoder& decoder) {
+  JsonFields& fields = checkpoint.fields();
+  const Json& thetas = fields.Raw("layer_rope_theta");
+  if (thetas.is_null()) return;
+  if (!thetas.is_array() || std::ssize(thetas) != decoder.layers)
+    return fields.Fail(Cat("layer_rope_theta: no list of ", decoder.layers, " numbers, one a layer"));
+  for (int64_t i = 0; i < decoder.layers; ++i) {
+    const double theta = thetas[i].is_number() ? thetas[i].get<double>() : -1;
+    if (theta == 0) {
+      decoder.attention(i).erase("rope");
+    } else if (theta >= 1 && theta <= kMostTheta) {
+      decoder.attention(i)["rope"]["theta"] = theta;
+    } else {
+      fields.Fail(
+          Cat("layer_rope_theta[", i, "]: ", Shown(thetas[i]), " is neither 0 nor 1 .. ", kMostTheta));
+    }
+  }
+}
+
+Decoder ReadGraniteSwa(Checkpoint& checkpoint) {
+  Decoder decoder = ReadGranite(checkpoint, {.vocab_size = 100352,
+                                             .hidden_size = 2560,
+                                             .intermediate_size = 8192,
+                                             .num_hidden_layers = 24,
+                                             .num_attention_heads = 20,
+                                             .num_key_value_heads = 4,
+                                             .tokens = {.bos = 100257, .eos = 100257},
+                                             .eps = 1e-5});
+  SetThetas(checkpoint, decoder);
+  SetWindows(SlidingLayers(checkpoint, decoder.layers, [](int64_t i) { return i % 4 != 0; }),
+             WindowOf(checkpoint, 128), decoder);
+  decoder.SetAttention("learned_sink", true);
+  for (int64_t i = 0; i < decoder.layers; ++i)
+    decoder.tensors().Add(Cat("layers.", i, ".attention.sink.weight"),
+                          Cat(decoder.layer_prefix, i, ".self_attn.sinks"));
+  return decoder;
+}
+
+}  // namespace
+
+absl::StatusOr<NativeModel> ReadGraniteFamily(Checkpoint& checkpoint) {
+  return WithHead(checkpoint, ReadGranite(checkpoint, {.tokens = {.bos = 1, .eos = 2}}));
+}
+
+absl::StatusOr<NativeModel> ReadGraniteMoeFamily(Checkpoint& checkpoint) {
+  Decoder decoder = ReadGranite(checkpoint, {.tokens = {.bos = 1, .eos = 2}});
+  SetExperts(checkpoint, {"router.layer", "input_linear.weight", "output_linear.weight"}, decoder);
   return WithHead(checkpoint, std::move(decoder));
+}
+
+absl::StatusOr<NativeModel> ReadGraniteSwaFamily(Checkpoint& checkpoint) {
+  return WithHead(checkpoint, ReadGraniteSwa(checkpoint), {.tied = true});
+}
+
+absl::StatusOr<NativeModel> ReadGraniteMoeSwaFamily(Checkpoint& checkpoint) {
+  Decoder decoder = ReadGraniteSwa(checkpoint);
+  SetExperts(checkpoint, {"router", "experts.gate_up_proj", "experts.down_proj"}, decoder);
+  SetSharedExpert(checkpoint, decoder);
+  return WithHead(checkpoint, std::move(decoder), {.tied = true});
 }
 
 absl::StatusOr<NativeModel> ReadHyperclovaxFamily(Checkpoint& checkpoint) {
   Decoder decoder = ReadGranite(checkpoint, {.tokens = {.bos = 1, .eos = 2}});
-  if (checkpoint.fields().Bool("use_post_norm", false)) {
+  JsonFields& fields = checkpoint.fields();
+  if (!fields.Has("attention_multiplier"))
+    decoder.SetAttention("scale", 1 / std::sqrt(static_cast<double>(decoder.head_dim)));
+  if (checkpoint.task() == "CausalLM")
+    decoder.config()["logits_scale"] = fields.Number("logits_scaling", 1, kLeast, kMost);
+  if (fields.Bool("use_post_norm", true)) {
     decoder.config()["norm"] = "sandwich";
     decoder.AddModules("norm1_post", "post_norm1");
     decoder.AddModules("norm2_post", "post_norm2");
