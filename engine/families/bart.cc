@@ -101,6 +101,7 @@ void AddSide(Checkpoint& checkpoint, const BartKind& kind, const Side& side, Nat
   for (int64_t i = 0; i < side.layers; ++i)
     AddLayer(Cat(of, "layers.", i, "."), Cat(to, "layers.", i, "."), tensors);
   tensors.AddModule(to + "norm", of + "layer_norm");
+  tensors.Ignore(of + "version");  // of early releases
 }
 
 void ReadShape(Checkpoint& checkpoint, const BartKind& kind, const Side& encoder, Json& config) {

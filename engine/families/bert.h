@@ -19,6 +19,10 @@ struct BertNames {
 NativeModel ReadBertEncoder(Checkpoint& checkpoint, const BertNames& names);
 // MaskedLM: cls.predictions.{transform.{dense (hidden_act), LayerNorm}, bias}, tied to the embedding.
 void AddPredictions(NativeModel& model);
+// The encoder with the head of RoBERTa that `architectures` asks for; its pooler, below `prefix`, is
+// nobody's.
+absl::StatusOr<NativeModel> WithRobertaHead(Checkpoint& checkpoint, const std::string& prefix,
+                                            NativeModel model);
 
 }  // namespace heed
 

@@ -1,24 +1,26 @@
 // "granite" (IBM 2024): Llama's layers, with multipliers of the embedding, of scores (attention_multiplier,
 // in place of the root of head_dim), of what sublayers add, and a divisor of the logits. "hyperclovax" (NAVER
-// 2025): with use_post_norm also norms after the sublayers, post_norm1 and post_norm2. "granitemoe": experts
-// in every layer, each kind of product of all in one tensor; the chosen ones share a softmax.
-// "granitemoehybrid" (Granite 4, 2025): most layers a second Mamba's mixer, mamba.{in_proj, conv1d, dt_bias,
-// A_log, D, norm, out_proj}; attention is turned with position_embedding_type "rope" alone; shared_mlp, an
-// expert for all rows, stands alone where num_local_experts is 0.
+// 2025): with use_post_norm also norms after the sublayers, post_norm1 and post_norm2; logits_scaling is a
+// multiplier. "granitemoe": experts in every layer, each kind of product of all in one tensor; the chosen
+// ones share a softmax. "granite_swa" (2026): windows in three of four layers, a learned sink a head (sinks),
+// and for each layer a rotation of its own (layer_rope_theta; 0: none). "granitemoe_swa": with experts, and
+// one for all rows (shared_mlp).
+#include "engine/families/granite.h"
+
+#include <cmath>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "engine/base/status.h"
 #include "engine/families/llama.h"
-#include "engine/families/mamba.h"
 #include "engine/families/mixture.h"
 #include "engine/families/parts.h"
 
 namespace heed {
 namespace {
 
-constexpr double kLeast = 1e-6, kMost = 1e6;
+constexpr double kLeast = 1e-6, kMost = 1e6, kMostTheta = 1e12;
+
+}  // namespace
 
 Decoder ReadGranite(Checkpoint& checkpoint, const LlamaDefaults& defaults) {
   Decoder decoder = ReadLlamaDecoder(checkpoint, defaults);
@@ -32,52 +34,77 @@ Decoder ReadGranite(Checkpoint& checkpoint, const LlamaDefaults& defaults) {
   return decoder;
 }
 
-Json ReadExperts(JsonFields& fields) {
-  return {{"type", "moe"},
-          {"experts", Size(fields, "num_local_experts", 8)},
-          {"top_k", Size(fields, "num_experts_per_tok", 2)},
-          {"score", "chosen_softmax"}};
-}
-
-void SetExperts(int64_t i, const Json& experts, Decoder& decoder) {
-  decoder.layer(i)["ffn"] = experts;
-  const std::string of = Cat(decoder.layer_prefix, i, ".block_sparse_moe."), to = Cat("layers.", i, ".ffn.");
-  decoder.tensors().AddModule(to + "router", of + "router.layer");
-  const auto count = experts["experts"].get<int64_t>();
-  for (int64_t e = 0; e < count; ++e) {
-    const std::string expert = Cat(to, "experts.", e, ".");
-    decoder.tensors().Add(expert + "gate.weight", OfExpert(of + "input_linear.weight", e, {1, 1}, 0));
-    decoder.tensors().Add(expert + "up.weight", OfExpert(of + "input_linear.weight", e, {1, 1}, 1));
-    decoder.tensors().Add(expert + "down.weight", OfExpert(of + "output_linear.weight", e, {1}, 0));
-  }
-}
-
-// Which layers are mixers. transformers 5 has other names for the kinds.
-std::vector<bool> MixerLayers(JsonFields& fields, int64_t layers) {
-  const Json& types = fields.Raw("layer_types");
-  std::vector<bool> mixers(layers, true);
-  if (types.is_null()) return mixers;
-  if (!types.is_array() || std::ssize(types) != layers) {
-    fields.Fail(Cat("layer_types: ", Shown(types), " is no list of ", layers, " layers"));
-    return mixers;
-  }
-  for (int64_t i = 0; i < layers; ++i) {
-    mixers[i] = types[i] == "mamba" || types[i] == "linear_attention";
-    if (!mixers[i] && types[i] != "attention" && types[i] != "full_attention") {
-      fields.Fail(Cat("layer_types[", i, "]: ", Shown(types[i]),
-                      " is not served; mamba (linear_attention) and attention (full_attention) are"));
+void SetGraniteExperts(Checkpoint& checkpoint, const GraniteExperts& names, Decoder& decoder) {
+  JsonFields& fields = checkpoint.fields();
+  const int64_t experts = Size(fields, "num_local_experts", 8);
+  for (int64_t i = 0; i < decoder.layers; ++i) {
+    decoder.layer(i)["ffn"] = {{"type", "moe"},
+                               {"experts", experts},
+                               {"top_k", Size(fields, "num_experts_per_tok", 2)},
+                               {"score", "chosen_softmax"}};
+    const std::string of = Cat(decoder.layer_prefix, i, ".block_sparse_moe."),
+                      to = Cat("layers.", i, ".ffn.");
+    decoder.tensors().AddModule(to + "router", of + names.router);
+    for (int64_t e = 0; e < experts; ++e) {
+      const std::string expert = Cat(to, "experts.", e, ".");
+      decoder.tensors().Add(expert + "gate.weight", OfExpert(of + names.input, e, {1, 1}, 0));
+      decoder.tensors().Add(expert + "up.weight", OfExpert(of + names.input, e, {1, 1}, 1));
+      decoder.tensors().Add(expert + "down.weight", OfExpert(of + names.output, e, {1}, 0));
     }
   }
-  return mixers;
 }
 
-// shared_mlp.{input_linear, output_linear}: beside the experts, or alone.
-void AddShared(const std::string& name, Decoder& decoder) {
-  for (const int part : {0, 1}) {
-    decoder.AddModules(name + (part == 0 ? "gate" : "up"), "shared_mlp.input_linear",
-                       [&](const ViewedTensor& both) { return both.PartOfGroups(1, {1, 1}, part); });
+void SetGraniteSharedExpert(Checkpoint& checkpoint, int64_t fallback, Decoder& decoder) {
+  const int64_t size = checkpoint.fields().Int("shared_intermediate_size", fallback, 0, kMostSize);
+  if (size == 0) return;
+  for (int64_t i = 0; i < decoder.layers; ++i) decoder.layer(i)["ffn"]["shared_size"] = size;
+  const auto half = [](int part) {
+    return [part](const ViewedTensor& fused) { return fused.PartOfGroups(1, {1, 1}, part); };
+  };
+  decoder.AddModules("ffn.shared.gate", "shared_mlp.input_linear", half(0));
+  decoder.AddModules("ffn.shared.up", "shared_mlp.input_linear", half(1));
+  decoder.AddModules("ffn.shared.down", "shared_mlp.output_linear");
+}
+
+namespace {
+
+// Each layer turns by a theta of its own.
+void SetThetas(Checkpoint& checkpoint, Decoder& decoder) {
+  JsonFields& fields = checkpoint.fields();
+  const Json& thetas = fields.Raw("layer_rope_theta");
+  if (thetas.is_null()) return;
+  if (!thetas.is_array() || std::ssize(thetas) != decoder.layers)
+    return fields.Fail(Cat("layer_rope_theta: no list of ", decoder.layers, " numbers, one a layer"));
+  for (int64_t i = 0; i < decoder.layers; ++i) {
+    const double theta = thetas[i].is_number() ? thetas[i].get<double>() : -1;
+    if (theta == 0) {
+      decoder.attention(i).erase("rope");
+    } else if (theta >= 1 && theta <= kMostTheta) {
+      decoder.attention(i)["rope"]["theta"] = theta;
+    } else {
+      fields.Fail(
+          Cat("layer_rope_theta[", i, "]: ", Shown(thetas[i]), " is neither 0 nor 1 .. ", kMostTheta));
+    }
   }
-  decoder.AddModules(name + "down", "shared_mlp.output_linear");
+}
+
+Decoder ReadGraniteSwa(Checkpoint& checkpoint) {
+  Decoder decoder = ReadGranite(checkpoint, {.vocab_size = 100352,
+                                             .hidden_size = 2560,
+                                             .intermediate_size = 8192,
+                                             .num_hidden_layers = 24,
+                                             .num_attention_heads = 20,
+                                             .num_key_value_heads = 4,
+                                             .tokens = {.bos = 100257, .eos = 100257},
+                                             .eps = 1e-5});
+  SetThetas(checkpoint, decoder);
+  SetWindows(SlidingLayers(checkpoint, decoder.layers, [](int64_t i) { return i % 4 != 0; }),
+             WindowOf(checkpoint, 128), decoder);
+  decoder.SetAttention("learned_sink", true);
+  for (int64_t i = 0; i < decoder.layers; ++i)
+    decoder.tensors().Add(Cat("layers.", i, ".attention.sink.weight"),
+                          Cat(decoder.layer_prefix, i, ".self_attn.sinks"));
+  return decoder;
 }
 
 }  // namespace
@@ -88,38 +115,29 @@ absl::StatusOr<NativeModel> ReadGraniteFamily(Checkpoint& checkpoint) {
 
 absl::StatusOr<NativeModel> ReadGraniteMoeFamily(Checkpoint& checkpoint) {
   Decoder decoder = ReadGranite(checkpoint, {.tokens = {.bos = 1, .eos = 2}});
-  const Json experts = ReadExperts(checkpoint.fields());
-  for (int64_t i = 0; i < decoder.layers; ++i) SetExperts(i, experts, decoder);
+  SetGraniteExperts(checkpoint, {"router.layer", "input_linear.weight", "output_linear.weight"}, decoder);
   return WithHead(checkpoint, std::move(decoder));
 }
 
-absl::StatusOr<NativeModel> ReadGraniteMoeHybridFamily(Checkpoint& checkpoint) {
-  Decoder decoder = ReadGranite(checkpoint, {.tokens = {.bos = 1, .eos = 2, .pad = 0}});
-  JsonFields& fields = checkpoint.fields();
-  const std::vector<bool> mixers = MixerLayers(fields, decoder.layers);
-  const Json mixer = ReadMamba2Layer(checkpoint, decoder);
-  const bool turned = fields.String("position_embedding_type", "") == "rope",
-             sparse = fields.Int("num_local_experts", 8, 0, kMostSize) > 0;
-  const int64_t shared = Size(fields, "shared_intermediate_size", 1024);
-  Json experts;
-  if (sparse) {
-    experts = ReadExperts(fields);
-    experts["shared_size"] = shared;
-  } else {
-    decoder.config()["intermediate_size"] = shared;
-  }
-  for (int64_t i = 0; i < decoder.layers; ++i) {
-    if (!turned) decoder.attention(i).erase("rope");
-    if (mixers[i]) SetMixer(i, mixer, "mamba", decoder);
-    if (sparse) SetExperts(i, experts, decoder);
-  }
-  AddShared(sparse ? "ffn.shared." : "ffn.", decoder);
-  return WithHead(checkpoint, std::move(decoder));
+absl::StatusOr<NativeModel> ReadGraniteSwaFamily(Checkpoint& checkpoint) {
+  return WithHead(checkpoint, ReadGraniteSwa(checkpoint), {.tied = true});
+}
+
+absl::StatusOr<NativeModel> ReadGraniteMoeSwaFamily(Checkpoint& checkpoint) {
+  Decoder decoder = ReadGraniteSwa(checkpoint);
+  SetGraniteExperts(checkpoint, {"router", "experts.gate_up_proj", "experts.down_proj"}, decoder);
+  SetGraniteSharedExpert(checkpoint, 0, decoder);
+  return WithHead(checkpoint, std::move(decoder), {.tied = true});
 }
 
 absl::StatusOr<NativeModel> ReadHyperclovaxFamily(Checkpoint& checkpoint) {
   Decoder decoder = ReadGranite(checkpoint, {.tokens = {.bos = 1, .eos = 2}});
-  if (checkpoint.fields().Bool("use_post_norm", false)) {
+  JsonFields& fields = checkpoint.fields();
+  if (!fields.Has("attention_multiplier"))
+    decoder.SetAttention("scale", 1 / std::sqrt(static_cast<double>(decoder.head_dim)));
+  if (checkpoint.task() == "CausalLM")
+    decoder.config()["logits_scale"] = fields.Number("logits_scaling", 1, kLeast, kMost);
+  if (fields.Bool("use_post_norm", true)) {
     decoder.config()["norm"] = "sandwich";
     decoder.AddModules("norm1_post", "post_norm1");
     decoder.AddModules("norm2_post", "post_norm2");

@@ -1,7 +1,9 @@
 // "qwen2_moe" (Qwen team 2024): Qwen 2's layers, of which every decoder_sparse_step-th has experts and an
 // expert for all rows, times sigmoid(shared_expert_gate); the others are dense. "qwen3_moe" (2025): also a
 // norm of each head's queries and keys, and no shared expert. norm_topk_prob: the chosen scores are divided
-// by their sum.
+// by their sum. "mellum" (JetBrains 2026): windows in the layers that layer_types says, each type of layer
+// turned by rope_parameters of its own; mlp_layer_types says which have experts.
+#include "engine/base/status.h"
 #include "engine/families/llama.h"
 #include "engine/families/mixture.h"
 #include "engine/families/parts.h"
@@ -24,7 +26,39 @@ void SetMixtures(Checkpoint& checkpoint, const Mixture& mixture, Decoder& decode
   }
 }
 
+bool IsSparse(JsonFields& fields, int64_t i) {
+  const Json& types = fields.Raw("mlp_layer_types");
+  if (types.is_null()) return true;
+  const std::string type =
+      types.is_array() && i < std::ssize(types) && types[i].is_string() ? types[i].get<std::string>() : "";
+  if (type != "sparse" && type != "dense")
+    fields.Fail(Cat("mlp_layer_types: the layer ", i, " is neither \"dense\" nor \"sparse\""));
+  return type == "sparse";
+}
+
 }  // namespace
+
+absl::StatusOr<NativeModel> ReadMellumFamily(Checkpoint& checkpoint) {
+  Decoder decoder = ReadLlamaDecoder(checkpoint, {.vocab_size = 98304,
+                                                  .hidden_size = 2304,
+                                                  .intermediate_size = 7168,
+                                                  .num_hidden_layers = 28,
+                                                  .num_attention_heads = 32,
+                                                  .num_key_value_heads = 4,
+                                                  .head_dim = 128,
+                                                  .rope = {.theta = 5e5}});
+  AddQueryKeyNorms({{"type", "rms"}, {"over", "head"}}, "self_attn.q_norm", "self_attn.k_norm", decoder);
+  const std::vector<bool> sliding = SlidingLayers(checkpoint, decoder.layers, [](int64_t) { return false; });
+  SetWindows(sliding, WindowOf(checkpoint, 1024), decoder);
+  Mixture mixture{.options = ExpertsOf(checkpoint.fields(), 64, 8, 896)};
+  mixture.options["normalize"] = checkpoint.fields().Bool("norm_topk_prob", true);
+  for (int64_t i = 0; i < decoder.layers; ++i) {
+    if (sliding[i])
+      decoder.attention(i)["rope"] = ReadRope(checkpoint, {}, decoder.head_dim, "sliding_attention");
+    if (IsSparse(checkpoint.fields(), i)) SetMixture(checkpoint, i, mixture, decoder);
+  }
+  return WithHead(checkpoint, std::move(decoder));
+}
 
 absl::StatusOr<NativeModel> ReadQwen2MoeFamily(Checkpoint& checkpoint) {
   checkpoint.Require("use_sliding_window", false);

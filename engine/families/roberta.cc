@@ -10,9 +10,15 @@
 namespace heed {
 
 absl::StatusOr<NativeModel> ReadRobertaFamily(Checkpoint& checkpoint) {
-  const std::string prefix = checkpoint.Prefix("roberta."), &task = checkpoint.task();
+  const std::string prefix = checkpoint.Prefix("roberta.");
   const int64_t padding = checkpoint.fields().Int("pad_token_id", 1, 0, kMostSize);
-  NativeModel model = ReadBertEncoder(checkpoint, {.prefix = prefix, .skipped = padding + 1});
+  return WithRobertaHead(checkpoint, prefix,
+                         ReadBertEncoder(checkpoint, {.prefix = prefix, .skipped = padding + 1}));
+}
+
+absl::StatusOr<NativeModel> WithRobertaHead(Checkpoint& checkpoint, const std::string& prefix,
+                                            NativeModel model) {
+  const std::string& task = checkpoint.task();
   Json& config = model.config;
   TensorView& tensors = *model.tensors;
   if (task == "MaskedLM") {

@@ -1,6 +1,7 @@
 #include "engine/families/rope.h"
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 
 #include "engine/base/status.h"
@@ -56,10 +57,16 @@ int64_t OriginalLength(Checkpoint& checkpoint, JsonFields& rope) {
   return checkpoint.fields().RequiredInt("max_position_embeddings", 1, kMost);
 }
 
+// Of the first files of gte, the same at every length: theta times the factor, and every frequency divided by
+// the factor's (2 / dims)-th power.
+void ScaleAsNtk(JsonFields& rope, Json& native) {
+  const double factor = Factor(rope, "factor");
+  native["theta"] = native["theta"].get<double>() * factor;
+  native["scaling"] = {{"type", "linear"}, {"factor", std::pow(factor, 2 / native["dims"].get<double>())}};
+}
+
 // The native scaling; null: none.
-Json Scaling(Checkpoint& checkpoint, JsonFields& rope) {
-  const std::string type = rope.String("rope_type", rope.String("type", "default"));
-  if (type == "default") return nullptr;
+Json Scaling(Checkpoint& checkpoint, JsonFields& rope, const std::string& type) {
   if (type != "linear" && type != "llama3" && type != "yarn") {
     rope.Fail(Cat("rope_type: ", Shown(type), " is not served; default, linear, llama3 and yarn are"));
     return nullptr;
@@ -95,8 +102,13 @@ Json ReadRope(Checkpoint& checkpoint, const RopeDefaults& defaults, int64_t head
   Json native = {{"theta", theta},
                  {"dims", static_cast<int64_t>(static_cast<double>(head_dim) * share)},
                  {"layout", defaults.interleaved ? "interleaved" : "half"}};
-  const Json scaling = Scaling(checkpoint, rope);
-  if (!scaling.is_null()) native["scaling"] = scaling;
+  const std::string type = rope.String("rope_type", rope.String("type", "default"));
+  if (type == "ntk" && defaults.ntk) {
+    ScaleAsNtk(rope, native);
+  } else if (type != "default") {
+    const Json scaling = Scaling(checkpoint, rope, type);
+    if (!scaling.is_null()) native["scaling"] = scaling;
+  }
   fields.Fail(rope.Finish());
   return native;
 }

@@ -17,6 +17,7 @@ struct RopeDefaults {
   bool interleaved = false;
   std::string_view theta_key = "rope_theta";
   std::string_view share_key = "partial_rotary_factor";
+  bool ntk = false;  // "ntk" is a scaling too: theta times its factor, frequencies by a power of it less
 };
 
 // Of layers of one type. Null: they are not turned. The fields fail where a scaling is none of those that are

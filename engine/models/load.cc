@@ -5,6 +5,7 @@
 #include "engine/base/large_blocks.h"
 #include "engine/base/status.h"
 #include "engine/families/generation_config.h"
+#include "engine/families/legacy_names.h"
 #include "engine/families/mask_token.h"
 #include "engine/families/sentence_modules.h"
 #include "engine/models/model.h"
@@ -27,6 +28,7 @@ absl::StatusOr<LoadedCheckpoint> LoadCheckpoint(const std::string& folder) {
   ASSIGN_OR_RETURN(const Json config, ReadModelConfig(folder));
   ASSIGN_OR_RETURN(const SentenceModules modules, ReadSentenceModules(folder));
   ASSIGN_OR_RETURN(loaded.weights, Weights::Load(folder, modules.folders()));
+  TakeTodaysNames(*loaded.weights);
   ASSIGN_OR_RETURN(loaded.model, ReadCheckpoint(config, *loaded.weights));
   RETURN_IF_ERROR(modules.Apply(loaded.model));
   RETURN_IF_ERROR(TakeGenerationConfig(folder, loaded.model));

@@ -177,6 +177,16 @@ std::unique_ptr<Weights> Weights::MadeBy(WeightMaker maker) {
   return weights;
 }
 
+void Weights::Rename(const std::string& name, const std::string& to) {
+  auto tensor = tensors_.extract(name);
+  tensor.key() = to;
+  tensors_.insert(std::move(tensor));
+  if (auto place = places_.extract(name); !place.empty()) {
+    place.key() = to;
+    places_.insert(std::move(place));
+  }
+}
+
 void Weights::Want(const WantedTensor& wanted) const {
   if (maker_.make && !tensors_.contains(wanted.name)) tensors_[wanted.name] = maker_.make(wanted);
 }

@@ -66,6 +66,8 @@ class Weights {
   bool Has(const std::string& name) const {
     return tensors_.contains(name) || (maker_.has && maker_.has(name));
   }
+  // Gives a tensor that is there another name, which none has. Not while others use these weights.
+  void Rename(const std::string& name, const std::string& to);
   // Makes the tensor, if tensors are made here.
   void Want(const WantedTensor& wanted) const;
   // Their types and shapes.

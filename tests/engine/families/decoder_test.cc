@@ -52,6 +52,16 @@ TEST(Decoders, ListsThatDoNotFitTheLayersAreRefused) {
               HasSubstr("\"near\" is neither global nor local"));
 }
 
+TEST(Decoders, LayersOfGraniteMayTurnByThetasOfTheirOwn) {
+  const NativeModel model = Read("granite_swa", {{"num_hidden_layers", 2}, {"layer_rope_theta", {0, 500}}});
+  EXPECT_FALSE(Attention(model, 0).contains("rope"));
+  EXPECT_EQ(Attention(model, 1)["rope"]["theta"], 500);
+  EXPECT_THAT(Refusal("granite_swa", {{"num_hidden_layers", 2}, {"layer_rope_theta", {1000}}}),
+              HasSubstr("layer_rope_theta: no list of 2 numbers"));
+  EXPECT_THAT(Refusal("granite_swa", {{"num_hidden_layers", 1}, {"layer_rope_theta", {-1}}}),
+              HasSubstr("layer_rope_theta[0]: -1 is neither 0 nor 1"));
+}
+
 TEST(Decoders, ATensorThatIsMissingIsNamedAsTheFileWouldHaveIt) {
   const auto weights = Weights::Of({});
   const NativeModel model = Read("gpt2");

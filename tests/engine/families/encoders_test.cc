@@ -1,4 +1,6 @@
 // What families of encoders and encoder-decoders make of a config.json where golden cases do not show it.
+#include <utility>
+
 #include "engine/base/status.h"
 #include "engine/families/family.h"
 #include "gmock/gmock.h"
@@ -111,6 +113,51 @@ TEST(ModernBert, ATypeOrARotationThatIsNotServedIsRefusedByName) {
                   {{"rope_parameters",
                     {{"full_attention", {{"rope_type", "yarn"}}}, {"sliding_attention", nullptr}}}})),
               HasSubstr("rope_parameters.full_attention.rope_type"));
+}
+
+TEST(NomicBert, PublishedFilesHaveTheKeysOfGpt2) {
+  const auto read = Read(Checkpointed("nomic_bert", "NomicBertModel",
+                                      {{"n_embd", 24},
+                                       {"n_head", 2},
+                                       {"n_layer", 1},
+                                       {"n_inner", 40},
+                                       {"rotary_emb_base", 500},
+                                       {"rotary_emb_fraction", 1.0},
+                                       {"activation_function", "swiglu"}}));
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->config["hidden_size"], 24);
+  EXPECT_EQ(read->config["intermediate_size"], 40);
+  EXPECT_EQ(read->config["hidden_act"], "swiglu");
+  EXPECT_EQ(read->config["layers"][0]["attention"]["rope"],
+            (Json{{"theta", 500.0}, {"dims", 12}, {"layout", "half"}}));
+  EXPECT_THAT(Refusal(Checkpointed("nomic_bert", "NomicBertModel", {{"prenorm", true}})),
+              HasSubstr("prenorm: true is not served; false is"));
+}
+
+TEST(EuroBert, LatePoolingIsRefusedByName) {
+  EXPECT_THAT(Refusal(Checkpointed("eurobert", "EuroBertForSequenceClassification")),
+              HasSubstr("classifier_pooling: \"late\" is not served; bos and mean are"));
+}
+
+TEST(T5Gemma, AnEncodersWindowCountsItselfBeforeTransformers5) {
+  const auto window = [](const std::string& version) {
+    const auto read = Read(Checkpointed("t5gemma", "T5GemmaForConditionalGeneration",
+                                        {{"transformers_version", version},
+                                         {"encoder", {{"sliding_window", 8}}},
+                                         {"decoder", {{"sliding_window", 6}}}}));
+    EXPECT_TRUE(read.ok()) << read.status();
+    if (!read.ok()) return std::pair(0, 0);
+    return std::pair(read->config["layers"][0]["attention"]["window"].get<int>(),
+                     read->config["decoder_layers"][0]["attention"]["window"].get<int>());
+  };
+  EXPECT_EQ(window("4.57.1"), std::pair(14, 6));
+  EXPECT_EQ(window("5.0.0"), std::pair(16, 6));
+}
+
+TEST(T5Gemma, SidesOfTwoWidthsAreRefused) {
+  EXPECT_THAT(Refusal(Checkpointed("t5gemma", "T5GemmaForConditionalGeneration",
+                                   {{"encoder", {{"hidden_size", 40}}}, {"decoder", {{"hidden_size", 24}}}})),
+              HasSubstr("decoder: hidden_size 24, the encoder has 40"));
 }
 
 TEST(T5, TheHeadIsWhatTheTransformersOfTheFileTakes) {

@@ -34,6 +34,18 @@ TEST(Rope, AScalingIsCalledByEitherKey) {
   EXPECT_FALSE(Reading({{"rope_scaling", {{"rope_type", "default"}}}}).rope.contains("scaling"));
 }
 
+TEST(Rope, NtkIsTheScalingOfFamiliesThatHaveIt) {
+  const auto weights = Weights::Of({});
+  const Json config = {{"rope_scaling", {{"type", "ntk"}, {"factor", 16}}}, {"rope_theta", 100}};
+  Checkpoint checkpoint(config, *weights);
+  EXPECT_EQ(ReadRope(checkpoint, {.ntk = true}, 8),
+            Json({{"theta", 1600.0},
+                  {"dims", 8},
+                  {"layout", "half"},
+                  {"scaling", {{"type", "linear"}, {"factor", 2.0}}}}));
+  EXPECT_THAT(Reading(config).error, HasSubstr("rope_type: \"ntk\" is not served"));
+}
+
 TEST(Rope, YarnsOriginalLengthIsTheModelsWhereItIsNotTold) {
   const Json config = {{"rope_scaling", {{"type", "yarn"}, {"factor", 4}}}, {"max_position_embeddings", 512}};
   EXPECT_EQ(Reading(config).rope["scaling"]["original_max_position_embeddings"], 512);
