@@ -23,6 +23,8 @@ constexpr heed::cli::Command kCommands[] = {
     {"fill", "[flags] [TEXT...]", "The likeliest tokens where a text has the mask token.", heed::cli::Fill},
     {"generate", "[flags] [PROMPT...]", "Text that goes on from a prompt, shown as it is made.",
      heed::cli::Generate},
+    {"tokenize", "[flags] [TEXT...]", "The tokens that a model reads of each text.", heed::cli::Tokenize},
+    {"detokenize", "[flags] [IDS...]", "The text of tokens.", heed::cli::Detokenize},
     {"models", "[flags]", "The models that a server has.", heed::cli::Models},
     {"describe", "[flags] [MODEL]", "What a model is, reads, answers and costs.", heed::cli::Describe},
     {"info", "[flags]", "What a server is, has and allows.", heed::cli::Info},

@@ -22,6 +22,7 @@
 #include "server/api/attention.h"
 #include "server/api/context.h"
 #include "server/api/inputs.h"
+#include "server/api/many_inputs.h"
 #include "server/error.h"
 #include "server/jobs/input_jobs.h"
 #include "server/jobs/reading.h"
@@ -155,43 +156,13 @@ class Answering : public InputJobs {
 
   void Respond() {
     if (absl::Status refused = refusal(); !refused.ok()) return Fail(refused);
-    if (std::ranges::none_of(results_, [](const auto& result) { return result.ok(); }))
-      return Fail(ErrorOfAll());
-    const Response response = TakeResponse();
-    const auto bytes = static_cast<int64_t>(response.ByteSizeLong());
-    if (bytes > send_bytes_) {
-      return Fail(Beyond(Error(ErrorReason::kAnswerTooLarge, "the answer has ", bytes,
-                               " bytes, and a message from the server at most ", send_bytes_),
-                         bytes, send_bytes_));
-    }
-    call_->Answer(response);
+    const absl::StatusOr<Response> response = ToResponse<Response>(model(), std::move(results_));
+    if (!response.ok()) return Fail(response.status());
+    const absl::Status sent = CheckSent(*response, send_bytes_);
+    sent.ok() ? call_->Answer(*response) : Fail(sent);
   }
 
   void Fail(const absl::Status& status) { call_->Fail(About(status, "model", model().spec.name)); }
-
-  // Of errors only: what the caller can best act on.
-  absl::Status ErrorOfAll() const {
-    absl::Status told = results_.front().status();
-    for (const auto& result : results_) {
-      if (MoreActionable(result.status(), told)) told = result.status();
-    }
-    return told;
-  }
-
-  Response TakeResponse() {
-    Response response;
-    response.set_model(model().spec.name);
-    response.set_version(model().spec.version);
-    for (auto& result : results_) {
-      auto* out = response.add_results();
-      if (result.ok()) {
-        *out->mutable_value() = *std::move(result);
-      } else {
-        *out->mutable_error() = ToError(result.status());
-      }
-    }
-    return response;
-  }
 
   ModelMetrics* const metrics_;
   const InputReader reader_;

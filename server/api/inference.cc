@@ -9,8 +9,9 @@
 #include "server/api/answer_bytes.h"
 #include "server/api/answering.h"
 #include "server/api/generate_call.h"
-#include "server/api/models.h"
+#include "server/api/many_inputs.h"
 #include "server/api/options.h"
+#include "server/api/tokenize.h"
 #include "server/methods.h"
 
 namespace heed {
@@ -149,16 +150,6 @@ class ScoreInputs final : public Answering<v1::ScoreRequest, v1::ScoreResponse> 
   const InputReader continuations_;
 };
 
-// A call's model, which answers the RPC, when the request has inputs and not too many.
-template <typename Call>
-absl::StatusOr<const ServedModel*> ModelFor(std::string_view rpc, const ApiContext& api, Call& call) {
-  ASSIGN_OR_RETURN(const ServedModel* model,
-                   FindFor(rpc, call.request().target(), *api.registry, call.rights()));
-  call.record().Asks(model->spec.name);
-  RETURN_IF_ERROR(CheckCount(call.request().inputs_size(), api.limits().inputs()));
-  return model;
-}
-
 absl::Status Classify(const ApiContext& api, std::shared_ptr<ClassifyInputs::Call> call) {
   ASSIGN_OR_RETURN(const ServedModel* model, ModelFor("Classify", api, *call));
   ASSIGN_OR_RETURN(ClassifyOptions options, ToOptions(call->request().options(), model->info()));
@@ -225,6 +216,20 @@ grpc::ServerUnaryReactor* InferenceService::Fill(grpc::CallbackServerContext* co
                                                  const grpc::ByteBuffer* request,
                                                  grpc::ByteBuffer* response) {
   return FillInputs::Call::Start(api_.edge, kFill, context, request, response, Handling(api_, heed::Fill));
+}
+
+grpc::ServerUnaryReactor* InferenceService::Tokenize(grpc::CallbackServerContext* context,
+                                                     const grpc::ByteBuffer* request,
+                                                     grpc::ByteBuffer* response) {
+  return TokenizeCall::Start(api_.edge, kTokenize, context, request, response,
+                             Handling(api_, heed::Tokenize));
+}
+
+grpc::ServerUnaryReactor* InferenceService::Detokenize(grpc::CallbackServerContext* context,
+                                                       const grpc::ByteBuffer* request,
+                                                       grpc::ByteBuffer* response) {
+  return DetokenizeCall::Start(api_.edge, kDetokenize, context, request, response,
+                               Handling(api_, heed::Detokenize));
 }
 
 grpc::ServerWriteReactor<grpc::ByteBuffer>* InferenceService::Generate(grpc::CallbackServerContext* context,

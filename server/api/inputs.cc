@@ -22,11 +22,6 @@ bool HasContent(const Offsets& offsets) {
                      [](const auto& offset) { return offset.first < offset.second; });
 }
 
-// "image": the field of Input that is set.
-std::string KindOf(const v1::Input& input) {
-  return v1::Input::descriptor()->FindFieldByNumber(input.kind_case())->name();
-}
-
 // A row that names few columns takes room for all of them.
 constexpr int64_t kMostCells = 1 << 24;
 
@@ -72,6 +67,18 @@ absl::Status BeginImage(const ServedModel& model, JobInput* input) {
   }
   if (input->start_put) ids.insert(ids.begin(), drawn.start);
   return absl::OkStatus();
+}
+
+std::string KindOf(const v1::Input& input) {
+  return v1::Input::descriptor()->FindFieldByNumber(input.kind_case())->name();
+}
+
+absl::Status CheckTextBytes(std::string_view text, int64_t most) {
+  const auto bytes = static_cast<int64_t>(text.size());
+  if (bytes <= most) return absl::OkStatus();
+  return Beyond(
+      Error(ErrorReason::kTextTooLarge, "the text has ", bytes, " bytes, at most ", most, " are read"), bytes,
+      most);
 }
 
 std::vector<v1::InputKind> KindsOf(const ServedModel& model) {
@@ -390,11 +397,7 @@ absl::StatusOr<ReadInput> InputReader::Encode(std::string_view text, std::option
 }
 
 absl::Status InputReader::CheckText(std::string_view text) const {
-  const int64_t bytes = static_cast<int64_t>(text.size());
-  if (bytes > text_bytes_)
-    return Beyond(Error(ErrorReason::kTextTooLarge, "the text has ", bytes, " bytes, at most ", text_bytes_,
-                        " are read"),
-                  bytes, text_bytes_);
+  RETURN_IF_ERROR(CheckTextBytes(text, text_bytes_));
   if (Blank(text)) return Error(ErrorReason::kInputEmpty, "the text is empty or white space");
   return absl::OkStatus();
 }

@@ -46,6 +46,11 @@ bool Draws(const ServedModel& model);
 // says what is to be drawn. INVALID_ARGUMENT for any other id that is no pixel.
 absl::Status BeginImage(const ServedModel& model, JobInput* input);
 
+// "image": the field of Input that is set.
+std::string KindOf(const v1::Input& input);
+// TEXT_TOO_LARGE, with both numbers, for more than `most` bytes.
+absl::Status CheckTextBytes(std::string_view text, int64_t most);
+
 // The kinds of Input that a model reads.
 std::vector<v1::InputKind> KindsOf(const ServedModel& model);
 

@@ -1,4 +1,4 @@
-// heed embed, score and fill: what they send and how they print it.
+// heed embed, score, fill, tokenize and detokenize: what they send and how they print it.
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/client/commands.h"
@@ -79,6 +79,66 @@ TEST(Fill, PrintsTheLikeliestTokensOfAPosition) {
   };
   EXPECT_EQ(RunAt(server, {"fill", "--top=2", "--position=3", "--position=1", "the [MASK]"}).out,
             "position 3:  \"cat\" 1.0000  \"dog\" 0.0000\n");
+}
+
+v1::TokenPiece PieceOf(const std::string& spelling, int begin, int end, v1::TokenOrigin origin) {
+  v1::TokenPiece piece;
+  piece.set_spelling(spelling);
+  piece.set_begin(begin);
+  piece.set_end(end);
+  piece.set_origin(origin);
+  return piece;
+}
+
+TEST(Tokenize, PrintsIdsThatAreIdsAgain) {
+  FakeServer server;
+  v1::TokenizeRequest sent;
+  server.tokenize = [&](auto&, const v1::TokenizeRequest& request, v1::TokenizeResponse& response) {
+    sent = request;
+    for (const int32_t id : {101, 7592, 102})
+      (response.results().empty() ? response.add_results() : response.mutable_results(0))
+          ->mutable_value()
+          ->mutable_tokens()
+          ->add_ids(id);
+    return grpc::Status::OK;
+  };
+  EXPECT_EQ(RunAt(server, {"tokenize", "hello"}).out, "101 7592 102\n");
+  RunAt(server, {"tokenize", "--model=m", "--version=2", "--truncate", "--nospecial_tokens", "--max_tokens=5",
+                 "--pieces", "--as=pair", "a\tb"});
+  EXPECT_EQ(sent.ShortDebugString(),
+            "target { model: \"m\" version: \"2\" } inputs { pair { first: \"a\" second: \"b\" } } text { "
+            "truncate: true without_special_tokens: true } options { max_tokens: 5 pieces: true }");
+}
+
+TEST(Tokenize, PrintsALineAPiece) {
+  FakeServer server;
+  server.tokenize = [&](auto&, auto&, v1::TokenizeResponse& response) {
+    v1::Tokenized* value = response.add_results()->mutable_value();
+    for (const int32_t id : {1, 2, 3}) value->mutable_tokens()->add_ids(id);
+    *value->add_pieces() = PieceOf("[CLS]", 0, 0, v1::TOKEN_ORIGIN_ADDED);
+    *value->add_pieces() = PieceOf("##\x1b", 4, 7, v1::TOKEN_ORIGIN_TEXT);
+    *value->add_pieces() = PieceOf("b", 0, 1, v1::TOKEN_ORIGIN_SECOND);
+    return grpc::Status::OK;
+  };
+  EXPECT_EQ(RunAt(server, {"tokenize", "--pieces", "text"}).out,
+            "1  \"[CLS]\"  added\n2  \"##\\033\"  4-7\n3  \"b\"  0-1 of the second\n");
+}
+
+TEST(Detokenize, PrintsTheTextOfIds) {
+  FakeServer server;
+  v1::DetokenizeRequest sent;
+  server.detokenize = [&](auto&, const v1::DetokenizeRequest& request, v1::DetokenizeResponse& response) {
+    sent = request;
+    response.add_results()->mutable_value()->set_text("hello\x1b[31m");
+    return grpc::Status::OK;
+  };
+  EXPECT_EQ(RunAt(server, {"detokenize", "--model=m", "--skip_special_tokens", "101 7592,102"}).out,
+            "hello\\x1b[31m\n");
+  EXPECT_EQ(
+      sent.ShortDebugString(),
+      "target { model: \"m\" } inputs { ids: 101 ids: 7592 ids: 102 } options { skip_special_tokens: true }");
+  EXPECT_THAT(RunAt(server, {"detokenize", "1 two"}).err,
+              HasSubstr("argument 1: token 'two' is not a whole number"));
 }
 
 }  // namespace

@@ -35,6 +35,12 @@ struct Inference : v1::Inference::Service {
   grpc::Status Fill(Context* c, const v1::FillRequest* q, v1::FillResponse* r) override {
     return Answer(fake->fill, c, q, r);
   }
+  grpc::Status Tokenize(Context* c, const v1::TokenizeRequest* q, v1::TokenizeResponse* r) override {
+    return Answer(fake->tokenize, c, q, r);
+  }
+  grpc::Status Detokenize(Context* c, const v1::DetokenizeRequest* q, v1::DetokenizeResponse* r) override {
+    return Answer(fake->detokenize, c, q, r);
+  }
   grpc::Status Generate(Context* c, const v1::GenerateRequest* q,
                         grpc::ServerWriter<v1::GenerateEvent>* r) override {
     return Answer(fake->generate, c, q, r);
