@@ -206,6 +206,11 @@ absl::StatusOr<v1::FillResponse> Client::Fill(const v1::FillRequest& request,
   return connection_->Unary(&v1::Inference::Stub::Fill, connection_->inference, request, options);
 }
 
+absl::StatusOr<v1::RerankResponse> Client::Rerank(const v1::RerankRequest& request,
+                                                  const CallOptions& options) const {
+  return connection_->Unary(&v1::Inference::Stub::Rerank, connection_->inference, request, options);
+}
+
 absl::StatusOr<v1::TokenizeResponse> Client::Tokenize(const v1::TokenizeRequest& request,
                                                       const CallOptions& options) const {
   return connection_->Unary(&v1::Inference::Stub::Tokenize, connection_->inference, request, options);

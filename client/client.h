@@ -77,6 +77,8 @@ class Client {
   absl::StatusOr<v1::FillResponse> Fill(const v1::FillRequest& request,
                                         const CallOptions& options = {}) const;
 
+  absl::StatusOr<v1::RerankResponse> Rerank(const v1::RerankRequest& request,
+                                            const CallOptions& options = {}) const;
   absl::StatusOr<v1::TokenizeResponse> Tokenize(const v1::TokenizeRequest& request,
                                                 const CallOptions& options = {}) const;
   absl::StatusOr<v1::DetokenizeResponse> Detokenize(const v1::DetokenizeRequest& request,

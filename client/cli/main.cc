@@ -23,6 +23,8 @@ constexpr heed::cli::Command kCommands[] = {
     {"fill", "[flags] [TEXT...]", "The likeliest tokens where a text has the mask token.", heed::cli::Fill},
     {"generate", "[flags] [PROMPT...]", "Text that goes on from a prompt, shown as it is made.",
      heed::cli::Generate},
+    {"rerank", "[flags] --query=TEXT [DOCUMENT...]", "Documents, those first that answer a query best.",
+     heed::cli::Rerank},
     {"tokenize", "[flags] [TEXT...]", "The tokens that a model reads of each text.", heed::cli::Tokenize},
     {"detokenize", "[flags] [IDS...]", "The text of tokens.", heed::cli::Detokenize},
     {"models", "[flags]", "The models that a server has.", heed::cli::Models},

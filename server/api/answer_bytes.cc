@@ -64,6 +64,10 @@ int64_t ClassificationBytes(const ClassifyOptions& options, const ModelInfo& inf
          LabelMessages(options, info);
 }
 
+int64_t RankedBytes(const ModelInfo& info) {
+  return AnswerBytes(ClassifyOptions{}, info) + ResultMessage<v1::RerankResponse::Result, v1::Ranked>();
+}
+
 int64_t ClassifiedRowsBytes(const ClassifyOptions& options, const ModelInfo& info, int64_t rows) {
   return AnswerBytesOfRows(options, info, rows) +
          ResultMessage<v1::ClassifyResponse::Result, v1::Classification>() +

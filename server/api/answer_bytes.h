@@ -16,6 +16,8 @@
 namespace heed {
 
 int64_t ClassificationBytes(const ClassifyOptions& options, const ModelInfo& info);
+// How well a document answers a query.
+int64_t RankedBytes(const ModelInfo& info);
 // Classes of so many rows of a table.
 int64_t ClassifiedRowsBytes(const ClassifyOptions& options, const ModelInfo& info, int64_t rows);
 // Classes of so many tokens.

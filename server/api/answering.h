@@ -42,7 +42,7 @@ class Answering : public InputJobs {
       : InputJobs({.edge = api.edge,
                    .model = model,
                    .memory = api.answer_memory,
-                   .inputs = call->request().inputs_size(),
+                   .inputs = InputsOf(call->request()),
                    .urgency = {.priority = call->request().target().priority(), .deadline = call->deadline()},
                    .request_id = call->request_id()}),
         metrics_(api.metrics->Of(*model)),
@@ -51,7 +51,7 @@ class Answering : public InputJobs {
         attention_bytes_(api.limits().attention_bytes()),
         send_bytes_(api.config->transport().send_bytes()),
         call_(std::move(call)),
-        results_(call_->request().inputs_size(), absl::UnknownError("")) {}
+        results_(InputsOf(call_->request()), absl::UnknownError("")) {}
 
   // From here on it lives by itself.
   void Begin() {
@@ -108,8 +108,10 @@ class Answering : public InputJobs {
           const Result result = job->Answer();
           self->Spent(result.usage);
           value = convert(result);
-          if (job->choice())
-            *value->mutable_attention() = ToMessage(*job->choice(), job->weights(), self->info());
+          if constexpr (requires { value->mutable_attention(); }) {
+            if (job->choice())
+              *value->mutable_attention() = ToMessage(*job->choice(), job->weights(), self->info());
+          }
         };
         const absl::Status status = self->edge().Try(answer, self->call_->request_id());
         self->Put(i, status.ok() ? std::move(value) : status);
@@ -122,6 +124,9 @@ class Answering : public InputJobs {
   }
 
  private:
+  // Of a response in whose order the inputs need not be.
+  virtual void Arrange(Response* /*response*/) const {}
+
   std::shared_ptr<Answering> Self() { return std::static_pointer_cast<Answering>(shared_from_this()); }
 
   void Spent(const Usage& usage) {
@@ -156,8 +161,9 @@ class Answering : public InputJobs {
 
   void Respond() {
     if (absl::Status refused = refusal(); !refused.ok()) return Fail(refused);
-    const absl::StatusOr<Response> response = ToResponse<Response>(model(), std::move(results_));
+    absl::StatusOr<Response> response = ToResponse<Response>(model(), std::move(results_));
     if (!response.ok()) return Fail(response.status());
+    Arrange(&*response);
     const absl::Status sent = CheckSent(*response, send_bytes_);
     sent.ok() ? call_->Answer(*response) : Fail(sent);
   }

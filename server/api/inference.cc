@@ -11,6 +11,7 @@
 #include "server/api/generate_call.h"
 #include "server/api/many_inputs.h"
 #include "server/api/options.h"
+#include "server/api/rerank.h"
 #include "server/api/tokenize.h"
 #include "server/methods.h"
 
@@ -216,6 +217,12 @@ grpc::ServerUnaryReactor* InferenceService::Fill(grpc::CallbackServerContext* co
                                                  const grpc::ByteBuffer* request,
                                                  grpc::ByteBuffer* response) {
   return FillInputs::Call::Start(api_.edge, kFill, context, request, response, Handling(api_, heed::Fill));
+}
+
+grpc::ServerUnaryReactor* InferenceService::Rerank(grpc::CallbackServerContext* context,
+                                                   const grpc::ByteBuffer* request,
+                                                   grpc::ByteBuffer* response) {
+  return RerankCall::Start(api_.edge, kRerank, context, request, response, Handling(api_, heed::Rerank));
 }
 
 grpc::ServerUnaryReactor* InferenceService::Tokenize(grpc::CallbackServerContext* context,

@@ -50,9 +50,18 @@ absl::Status BeginImage(const ServedModel& model, JobInput* input);
 std::string KindOf(const v1::Input& input);
 // TEXT_TOO_LARGE, with both numbers, for more than `most` bytes.
 absl::Status CheckTextBytes(std::string_view text, int64_t most);
+// The same; and INPUT_EMPTY for white space alone.
+absl::Status CheckText(std::string_view text, int64_t most);
 
 // The kinds of Input that a model reads.
 std::vector<v1::InputKind> KindsOf(const ServedModel& model);
+
+// Two texts that are read together, and what errors call them.
+struct NamedPair {
+  std::string_view first, second;
+  std::string first_field, second_field;  // "query", "documents[3]"
+  std::string field;                      // of both together
+};
 
 // Reads the inputs of one request. Thread-safe; the model must outlive it.
 class InputReader {
@@ -63,6 +72,7 @@ class InputReader {
 
   // `where` names the input in errors: "inputs[2]".
   absl::StatusOr<ReadInput> Read(const v1::Input& input, const std::string& where) const;
+  absl::StatusOr<ReadInput> ReadPair(const NamedPair& pair) const;
   // What comes after another text: no special tokens, never cut.
   absl::StatusOr<ReadInput> ReadContinuation(const v1::Input& input, const std::string& where) const;
   // INVALID_ARGUMENT with both numbers if so many tokens are too long.
@@ -73,8 +83,7 @@ class InputReader {
                                     const EncodeOptions& options) const;
   absl::StatusOr<ReadInput> ReadText(const v1::Input& input, const std::string& where,
                                      const EncodeOptions& options) const;
-  absl::StatusOr<ReadInput> ReadPair(const v1::Input& input, const std::string& where,
-                                     const EncodeOptions& options) const;
+  absl::StatusOr<ReadInput> ReadPair(const NamedPair& pair, const EncodeOptions& options) const;
   absl::StatusOr<ReadInput> ReadTokens(const v1::Tokens& tokens, const std::string& where,
                                        const EncodeOptions& options) const;
   // Of what is no text.
@@ -97,7 +106,6 @@ class InputReader {
   absl::StatusOr<ReadInput> Encode(std::string_view text, std::optional<std::string_view> pair,
                                    const EncodeOptions& options) const;
   bool Reads(v1::InputKind kind) const;
-  absl::Status CheckText(std::string_view text) const;
   absl::Status NotRead(const v1::Input& input) const;
 
   const ServedModel* const model_;

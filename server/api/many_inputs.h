@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "engine/base/status.h"
+#include "heed/v1/inference.pb.h"
 #include "server/api/answers.h"
 #include "server/api/context.h"
 #include "server/api/models.h"
@@ -20,13 +21,22 @@
 
 namespace heed {
 
-// A call's model, which answers the RPC, when the request has inputs and not too many.
+// How many inputs a request has.
+template <typename Request>
+int InputsOf(const Request& request) {
+  return request.inputs_size();
+}
+inline int InputsOf(const v1::RerankRequest& request) { return request.documents_size(); }
+
+// A call's model, which answers the RPC, when the request has inputs and not too many. `field`: what they are
+// called.
 template <typename Call>
-absl::StatusOr<const ServedModel*> ModelFor(std::string_view rpc, const ApiContext& api, Call& call) {
+absl::StatusOr<const ServedModel*> ModelFor(std::string_view rpc, const ApiContext& api, Call& call,
+                                            std::string_view field = "inputs") {
   ASSIGN_OR_RETURN(const ServedModel* model,
                    FindFor(rpc, call.request().target(), *api.registry, call.rights()));
   call.record().Asks(model->spec.name);
-  RETURN_IF_ERROR(CheckCount(call.request().inputs_size(), api.limits().inputs()));
+  RETURN_IF_ERROR(CheckCount(InputsOf(call.request()), api.limits().inputs(), field));
   return model;
 }
 

@@ -115,6 +115,10 @@ void AddCosts(const Model& model, int64_t longest, v1::ModelDescription* out) {
   }
 }
 
+bool Contains(const std::vector<std::string>& rpcs, std::string_view rpc) {
+  return std::ranges::find(rpcs, rpc) != rpcs.end();
+}
+
 // What a head answers with.
 std::vector<std::string> RpcsOfHead(const ModelInfo& info) {
   // Requests name a table's columns. Answers are of a whole input, of each token, or of each row of a table.
@@ -148,7 +152,11 @@ std::vector<std::string> RpcsOf(const LoadedModel& loaded) {
   std::vector<std::string> rpcs = RpcsOfHead(loaded.model->info());
   const bool reads_text =
       loaded.tokenizer != nullptr && loaded.model->info().input.kind == InputRow::Kind::kToken;
-  if (reads_text) rpcs.insert(rpcs.end(), {"Tokenize", "Detokenize"});
+  if (!reads_text) return rpcs;
+  const bool pairs = loaded.tokenizer->Encode("a", "b", {}).ok();
+  if (pairs && Contains(rpcs, "Classify") && loaded.model->info().head == Head::kClassification)
+    rpcs.push_back("Rerank");
+  rpcs.insert(rpcs.end(), {"Tokenize", "Detokenize"});
   return rpcs;
 }
 
@@ -176,8 +184,9 @@ absl::StatusOr<const ServedModel*> FindFor(std::string_view rpc, const v1::Targe
   auto model = registry.Find(target.model(), target.version());
   if (!model.ok()) return NotFound(model.status());
   RETURN_IF_ERROR(CheckPriority(target));
+  if (Contains(RpcsOfHead((*model)->info()), rpc)) return *model;  // quick: most calls
   const auto rpcs = RpcsOf((*model)->loaded);
-  if (std::find(rpcs.begin(), rpcs.end(), rpc) != rpcs.end()) return *model;
+  if (Contains(rpcs, rpc)) return *model;
   const std::string answered = rpcs.empty() ? "none of heed.v1.Inference" : absl::StrJoin(rpcs, ", ");
   const bool lacks_tokenizer = (rpc == "Tokenize" || rpc == "Detokenize") && (*model)->tokenizer() == nullptr;
   return AtField(Error(ErrorReason::kRpcUnsupported, "'", (*model)->spec.name, "' does not answer ", rpc,
@@ -220,8 +229,7 @@ void AddLimits(const ServedModel& model, const config::v1::LimitsConfig& limits,
 // What Generate does.
 void AddGeneration(const ServedModel& model, v1::ModelDescription* out) {
   const ModelInfo& info = model.info();
-  const auto rpcs = RpcsOf(model.loaded);
-  if (std::find(rpcs.begin(), rpcs.end(), "Generate") == rpcs.end()) return;
+  if (!Contains(RpcsOfHead(info), "Generate")) return;
   *out->mutable_default_sampling() = DefaultSampling(info);
   *out->mutable_default_stopping() = DefaultStopping();
   if (!Draws(model)) return;

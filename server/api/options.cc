@@ -214,13 +214,13 @@ absl::StatusOr<int32_t> MaxNewPixels(int64_t asked, const JobInput& prompt, int6
   return static_cast<int32_t>(asked > 0 ? asked : left);
 }
 
-absl::Status CheckCount(int64_t inputs, int64_t most) {
-  if (inputs == 0) return AtField(Error(ErrorReason::kInputEmpty, "there are no inputs"), "inputs");
+absl::Status CheckCount(int64_t inputs, int64_t most, std::string_view field) {
+  if (inputs == 0) return AtField(Error(ErrorReason::kInputEmpty, "there are no ", field), field);
   if (inputs > most)
-    return AtField(Beyond(Error(ErrorReason::kTooManyInputs, "there are ", inputs, " inputs, at most ", most,
-                                " are answered"),
+    return AtField(Beyond(Error(ErrorReason::kTooManyInputs, "there are ", inputs, " ", field, ", at most ",
+                                most, " are answered"),
                           inputs, most),
-                   "inputs");
+                   field);
   return absl::OkStatus();
 }
 

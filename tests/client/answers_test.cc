@@ -141,5 +141,34 @@ TEST(Detokenize, PrintsTheTextOfIds) {
               HasSubstr("argument 1: token 'two' is not a whole number"));
 }
 
+TEST(Rerank, PrintsDocumentsInTheServersOrder) {
+  FakeServer server;
+  v1::RerankRequest sent;
+  server.rerank = [&](auto&, const v1::RerankRequest& request, v1::RerankResponse& response) {
+    sent = request;
+    for (const int index : {2, 0}) {
+      response.add_results()->set_index(index);
+      response.mutable_results()->rbegin()->mutable_value()->set_score(0.25f * static_cast<float>(index));
+    }
+    response.add_results()->set_index(1);
+    response.mutable_results(2)->mutable_error()->set_message("the text is empty");
+    return grpc::Status::OK;
+  };
+  const Outcome run = RunAt(server, {"rerank", "--query=which?", "a", "", "c\x1b"});
+  EXPECT_EQ(run.out, "0.5000  c\\x1b\n0.0000  a\n");
+  EXPECT_THAT(run.err, HasSubstr("argument 2: "));
+  EXPECT_EQ(run.exit, kFailed);
+  EXPECT_EQ(sent.ShortDebugString(),
+            "target { } query: \"which?\" documents: \"a\" documents: \"\" documents: \"c\\033\" text { } "
+            "options { }");
+  RunAt(server, {"rerank", "--query=q", "--model=m", "--version=2", "--priority=3", "--top=2", "--label=yes",
+                 "--raw_scores", "--truncate", "a", "b", "c"});
+  EXPECT_EQ(sent.target().ShortDebugString(), "model: \"m\" version: \"2\" priority: 3");
+  EXPECT_EQ(sent.options().ShortDebugString(), "top: 2 raw_scores: true label: \"yes\"");
+  EXPECT_TRUE(sent.text().truncate());
+  EXPECT_EQ(RunAt(server, {"rerank", "a"}).exit, kUsage);
+  EXPECT_EQ(RunAt(server, {"rerank", "--query=q", "a"}).exit, kFailed) << "there is no document 2";
+}
+
 }  // namespace
 }  // namespace heed::cli

@@ -16,6 +16,7 @@ constexpr Command kCommands[] = {
     {"info", "[flags]", "The server.", Info},
     {"health", "[flags]", "Ready or not.", Health},
     {"top", "[flags]", "Live.", Top},
+    {"rerank", "[flags] --query=TEXT [DOCUMENT...]", "An order.", Rerank},
     {"tokenize", "[flags] [TEXT...]", "Tokens.", Tokenize},
     {"detokenize", "[flags] [IDS...]", "Text.", Detokenize},
 };

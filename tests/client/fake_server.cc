@@ -35,6 +35,9 @@ struct Inference : v1::Inference::Service {
   grpc::Status Fill(Context* c, const v1::FillRequest* q, v1::FillResponse* r) override {
     return Answer(fake->fill, c, q, r);
   }
+  grpc::Status Rerank(Context* c, const v1::RerankRequest* q, v1::RerankResponse* r) override {
+    return Answer(fake->rerank, c, q, r);
+  }
   grpc::Status Tokenize(Context* c, const v1::TokenizeRequest* q, v1::TokenizeResponse* r) override {
     return Answer(fake->tokenize, c, q, r);
   }
