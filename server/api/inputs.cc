@@ -271,7 +271,8 @@ absl::StatusOr<ReadInput> InputReader::ReadText(const v1::Input& input, const st
                                                 const EncodeOptions& options) const {
   if (model_->tokenizer() == nullptr) return AtField(NotRead(input), where);
   if (absl::Status status = CheckText(input.text(), text_bytes_); !status.ok()) return AtField(status, where);
-  auto read = Encode(input.text(), std::nullopt, options);
+  auto read = prompt_.empty() ? Encode(input.text(), std::nullopt, options)
+                              : Encode(prompt_ + input.text(), std::nullopt, options);
   return read.ok() ? std::move(read) : AtField(read.status(), where);
 }
 

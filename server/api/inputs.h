@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -70,6 +71,9 @@ class InputReader {
   InputReader(const ServedModel* model, const ApiContext& api, const v1::TextOptions& options,
               int64_t longest);
 
+  // Puts this before every text from here on, no pair and no continuation. Before the first Read().
+  void set_prompt(std::string prompt) { prompt_ = std::move(prompt); }
+
   // `where` names the input in errors: "inputs[2]".
   absl::StatusOr<ReadInput> Read(const v1::Input& input, const std::string& where) const;
   absl::StatusOr<ReadInput> ReadPair(const NamedPair& pair) const;
@@ -115,6 +119,7 @@ class InputReader {
   const int64_t text_bytes_;
   const int64_t longest_;
   EncodeOptions options_;
+  std::string prompt_;
 };
 
 }  // namespace heed

@@ -299,6 +299,8 @@ void AddInterface(const ServedModel& model, v1::ModelDescription* out) {
   }
   out->mutable_labels()->Add(info.labels.begin(), info.labels.end());
   if (info.head == Head::kEmbedding) out->set_embedding_size(info.output_width);
+  for (const auto& [name, prompt] : model.prompts().by_name) (*out->mutable_prompts())[name] = prompt;
+  out->set_default_prompt_name(model.prompts().default_name);
   *out->mutable_special_tokens() = SpecialTokensOf(info);
   AddGeneration(model, out);
 }

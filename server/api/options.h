@@ -21,7 +21,7 @@ namespace heed {
 
 // What is asked and has no effect is refused.
 absl::StatusOr<ClassifyOptions> ToOptions(const v1::ClassifyOptions& options, const ModelInfo& info);
-absl::StatusOr<EmbedOptions> ToOptions(const v1::EmbedOptions& options);
+absl::StatusOr<EmbedOptions> ToOptions(const v1::EmbedOptions& options, const ModelInfo& info);
 absl::StatusOr<ScoreOptions> ToOptions(const v1::ScoreOptions& options);
 absl::StatusOr<FillOptions> ToOptions(const v1::FillOptions& options);
 

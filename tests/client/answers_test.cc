@@ -38,6 +38,22 @@ TEST(Embed, NormalizesAsTheFlagSays) {
               HasSubstr("--normalize=perhaps: must be model, yes or no"));
 }
 
+TEST(Embed, SendsDimensionsAndPrompt) {
+  FakeServer server;
+  v1::EmbedRequest sent;
+  server.embed = [&](auto&, const v1::EmbedRequest& request, v1::EmbedResponse& response) {
+    sent = request;
+    response.add_results()->mutable_value();
+    return grpc::Status::OK;
+  };
+  RunAt(server, {"embed", "--dimensions=64", "--prompt_name=query", "text"});
+  EXPECT_EQ(sent.options().ShortDebugString(), "dimensions: 64 prompt_name: \"query\"");
+  RunAt(server, {"embed", "text"});
+  EXPECT_FALSE(sent.options().has_prompt_name());
+  RunAt(server, {"embed", "--prompt_name=", "text"});
+  EXPECT_TRUE(sent.options().has_prompt_name());
+}
+
 TEST(Score, SendsTheContextWithEachContinuation) {
   FakeServer server;
   v1::ScoreRequest sent;
