@@ -211,6 +211,11 @@ absl::StatusOr<v1::RerankResponse> Client::Rerank(const v1::RerankRequest& reque
   return connection_->Unary(&v1::Inference::Stub::Rerank, connection_->inference, request, options);
 }
 
+absl::StatusOr<v1::AnswerResponse> Client::Answer(const v1::AnswerRequest& request,
+                                                  const CallOptions& options) const {
+  return connection_->Unary(&v1::Inference::Stub::Answer, connection_->inference, request, options);
+}
+
 absl::StatusOr<v1::TokenizeResponse> Client::Tokenize(const v1::TokenizeRequest& request,
                                                       const CallOptions& options) const {
   return connection_->Unary(&v1::Inference::Stub::Tokenize, connection_->inference, request, options);

@@ -79,6 +79,8 @@ class Client {
 
   absl::StatusOr<v1::RerankResponse> Rerank(const v1::RerankRequest& request,
                                             const CallOptions& options = {}) const;
+  absl::StatusOr<v1::AnswerResponse> Answer(const v1::AnswerRequest& request,
+                                            const CallOptions& options = {}) const;
   absl::StatusOr<v1::TokenizeResponse> Tokenize(const v1::TokenizeRequest& request,
                                                 const CallOptions& options = {}) const;
   absl::StatusOr<v1::DetokenizeResponse> Detokenize(const v1::DetokenizeRequest& request,

@@ -35,6 +35,7 @@ int Score(Arguments& arguments, Terminal& terminal);
 int Fill(Arguments& arguments, Terminal& terminal);
 int Generate(Arguments& arguments, Terminal& terminal);
 int Rerank(Arguments& arguments, Terminal& terminal);
+int AnswerQuestions(Arguments& arguments, Terminal& terminal);
 int Tokenize(Arguments& arguments, Terminal& terminal);
 int Detokenize(Arguments& arguments, Terminal& terminal);
 int Info(Arguments& arguments, Terminal& terminal);

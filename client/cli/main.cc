@@ -25,6 +25,8 @@ constexpr heed::cli::Command kCommands[] = {
      heed::cli::Generate},
     {"rerank", "[flags] --query=TEXT [DOCUMENT...]", "Documents, those first that answer a query best.",
      heed::cli::Rerank},
+    {"answer", "[flags] --context=TEXT [QUESTION...]", "Where in the context each question's answer stands.",
+     heed::cli::AnswerQuestions},
     {"tokenize", "[flags] [TEXT...]", "The tokens that a model reads of each text.", heed::cli::Tokenize},
     {"detokenize", "[flags] [IDS...]", "The text of tokens.", heed::cli::Detokenize},
     {"models", "[flags]", "The models that a server has.", heed::cli::Models},

@@ -68,6 +68,13 @@ int64_t RankedBytes(const ModelInfo& info) {
   return AnswerBytes(ClassifyOptions{}, info) + ResultMessage<v1::RerankResponse::Result, v1::Ranked>();
 }
 
+// The offsets of tokens are kept until the answer is made.
+int64_t AnsweredBytes(const SpanOptions& options, int64_t tokens, int64_t context_bytes) {
+  const int64_t span = Object<v1::AnswerSpan>() + Text(context_bytes) + 3 * kNumber;
+  return AnswerBytes(options, tokens) + ResultMessage<v1::AnswerResponse::Result, v1::Answered>() +
+         2 * tokens * static_cast<int64_t>(sizeof(int32_t)) + options.top * span;
+}
+
 int64_t ClassifiedRowsBytes(const ClassifyOptions& options, const ModelInfo& info, int64_t rows) {
   return AnswerBytesOfRows(options, info, rows) +
          ResultMessage<v1::ClassifyResponse::Result, v1::Classification>() +

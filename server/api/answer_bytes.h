@@ -11,6 +11,7 @@
 #include "server/jobs/classify.h"
 #include "server/jobs/embed.h"
 #include "server/jobs/fill.h"
+#include "server/jobs/find_spans.h"
 #include "server/jobs/score.h"
 
 namespace heed {
@@ -18,6 +19,8 @@ namespace heed {
 int64_t ClassificationBytes(const ClassifyOptions& options, const ModelInfo& info);
 // How well a document answers a query.
 int64_t RankedBytes(const ModelInfo& info);
+// Spans of a context of so many bytes that is read as so many tokens.
+int64_t AnsweredBytes(const SpanOptions& options, int64_t tokens, int64_t context_bytes);
 // Classes of so many rows of a table.
 int64_t ClassifiedRowsBytes(const ClassifyOptions& options, const ModelInfo& info, int64_t rows);
 // Classes of so many tokens.

@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "engine/base/status.h"
 #include "server/api/answer_bytes.h"
+#include "server/api/answer_questions.h"
 #include "server/api/answering.h"
 #include "server/api/generate_call.h"
 #include "server/api/many_inputs.h"
@@ -255,6 +256,12 @@ grpc::ServerUnaryReactor* InferenceService::Rerank(grpc::CallbackServerContext* 
                                                    const grpc::ByteBuffer* request,
                                                    grpc::ByteBuffer* response) {
   return RerankCall::Start(api_.edge, kRerank, context, request, response, Handling(api_, heed::Rerank));
+}
+
+grpc::ServerUnaryReactor* InferenceService::Answer(grpc::CallbackServerContext* context,
+                                                   const grpc::ByteBuffer* request,
+                                                   grpc::ByteBuffer* response) {
+  return AnswerCall::Start(api_.edge, kAnswer, context, request, response, Handling(api_, AnswerQuestions));
 }
 
 grpc::ServerUnaryReactor* InferenceService::Tokenize(grpc::CallbackServerContext* context,

@@ -408,7 +408,9 @@ absl::StatusOr<ReadInput> InputReader::Encode(std::string_view text, std::option
   metrics_->Tokenized(clock_->Now() - begin);
   if (!HasContent(encoding.offsets)) return Error(ErrorReason::kInputEmpty, "the text gives no tokens");
   RETURN_IF_ERROR(CheckLength(static_cast<int64_t>(encoding.ids.size())));
-  ReadInput read{.ids = std::move(encoding.ids), .offsets = std::move(encoding.offsets)};
+  ReadInput read{.ids = std::move(encoding.ids),
+                 .offsets = std::move(encoding.offsets),
+                 .texts = std::move(encoding.texts)};
   // Where all tokens are of one type, it does not matter what the tokenizer says.
   if (model_->info().type_vocab_size > 1) read.types = std::move(encoding.type_ids);
   return read;

@@ -25,7 +25,8 @@ namespace heed {
 
 struct ReadInput {
   std::vector<int32_t> ids;
-  Offsets offsets;  // of each token in its text; empty for inputs that are tokens
+  Offsets offsets;              // of each token in its text; empty for inputs that are tokens
+  std::vector<int8_t> texts{};  // of each token which text it is of, as Encoding has it; empty like offsets
   // Of each token: 1 if the input names it a global one; empty if it names none. With a global input, what
   // the token belongs to, as Work has it.
   std::vector<int32_t> labels;

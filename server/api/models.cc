@@ -119,6 +119,11 @@ bool Contains(const std::vector<std::string>& rpcs, std::string_view rpc) {
   return std::ranges::find(rpcs, rpc) != rpcs.end();
 }
 
+// Whether its two labels of tokens are where an answer begins and ends.
+bool FindsSpans(const ModelInfo& info) {
+  return info.head == Head::kTokenClassification && info.labels == std::vector<std::string>{"start", "end"};
+}
+
 // What a head answers with.
 std::vector<std::string> RpcsOfHead(const ModelInfo& info) {
   // Requests name a table's columns. Answers are of a whole input, of each token, or of each row of a table.
@@ -156,6 +161,7 @@ std::vector<std::string> RpcsOf(const LoadedModel& loaded) {
   const bool pairs = loaded.tokenizer->Encode("a", "b", {}).ok();
   if (pairs && Contains(rpcs, "Classify") && loaded.model->info().head == Head::kClassification)
     rpcs.push_back("Rerank");
+  if (pairs && Contains(rpcs, "Classify") && FindsSpans(loaded.model->info())) rpcs.push_back("Answer");
   rpcs.insert(rpcs.end(), {"Tokenize", "Detokenize"});
   return rpcs;
 }

@@ -186,5 +186,33 @@ TEST(Rerank, PrintsDocumentsInTheServersOrder) {
   EXPECT_EQ(RunAt(server, {"rerank", "--query=q", "a"}).exit, kFailed) << "there is no document 2";
 }
 
+TEST(Answer, PrintsALineASpan) {
+  FakeServer server;
+  v1::AnswerRequest sent;
+  server.answer = [&](auto&, const v1::AnswerRequest& request, v1::AnswerResponse& response) {
+    sent = request;
+    v1::Answered* value = response.add_results()->mutable_value();
+    v1::AnswerSpan* span = value->add_spans();
+    span->set_text("in\x1b Paris");
+    span->set_begin(4);
+    span->set_end(12);
+    span->set_score(0.5f);
+    if (request.options().no_answer()) value->set_no_answer_score(0.125f);
+    return grpc::Status::OK;
+  };
+  EXPECT_EQ(RunAt(server, {"answer", "--context=Born in Paris.", "Where?"}).out,
+            "0.5000  4-12  in\\x1b Paris\n");
+  EXPECT_EQ(sent.inputs(0).ShortDebugString(), "question: \"Where?\" context: \"Born in Paris.\"");
+  EXPECT_EQ(RunAt(server, {"answer", "--context=c", "--top=3", "--max_answer_tokens=7", "--no_answer",
+                           "--model=m", "--version=2", "--priority=-1", "--truncate", "Where?"})
+                .out,
+            "0.5000  4-12  in\\x1b Paris\n0.1250  no answer\n");
+  EXPECT_EQ(sent.target().ShortDebugString(), "model: \"m\" version: \"2\" priority: -1");
+  EXPECT_EQ(sent.options().ShortDebugString(), "top: 3 max_answer_tokens: 7 no_answer: true");
+  EXPECT_TRUE(sent.text().truncate());
+  EXPECT_EQ(RunAt(server, {"answer", "Where?"}).exit, kUsage);
+  EXPECT_THAT(RunAt(server, {"answer", "--context_file=/nowhere", "Where?"}).err, HasSubstr("/nowhere"));
+}
+
 }  // namespace
 }  // namespace heed::cli

@@ -17,6 +17,7 @@ constexpr Command kCommands[] = {
     {"health", "[flags]", "Ready or not.", Health},
     {"top", "[flags]", "Live.", Top},
     {"rerank", "[flags] --query=TEXT [DOCUMENT...]", "An order.", Rerank},
+    {"answer", "[flags] --context=TEXT [QUESTION...]", "A span.", AnswerQuestions},
     {"tokenize", "[flags] [TEXT...]", "Tokens.", Tokenize},
     {"detokenize", "[flags] [IDS...]", "Text.", Detokenize},
 };

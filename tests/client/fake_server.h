@@ -38,6 +38,7 @@ class FakeServer {
   Method<v1::FillRequest, v1::FillResponse> fill;
   Method<v1::GenerateRequest, grpc::ServerWriter<v1::GenerateEvent>> generate;
   Method<v1::RerankRequest, v1::RerankResponse> rerank;
+  Method<v1::AnswerRequest, v1::AnswerResponse> answer;
   Method<v1::TokenizeRequest, v1::TokenizeResponse> tokenize;
   Method<v1::DetokenizeRequest, v1::DetokenizeResponse> detokenize;
   Method<v1::ListModelsRequest, v1::ListModelsResponse> list_models;
