@@ -206,6 +206,26 @@ absl::StatusOr<v1::FillResponse> Client::Fill(const v1::FillRequest& request,
   return connection_->Unary(&v1::Inference::Stub::Fill, connection_->inference, request, options);
 }
 
+absl::StatusOr<v1::RerankResponse> Client::Rerank(const v1::RerankRequest& request,
+                                                  const CallOptions& options) const {
+  return connection_->Unary(&v1::Inference::Stub::Rerank, connection_->inference, request, options);
+}
+
+absl::StatusOr<v1::AnswerResponse> Client::Answer(const v1::AnswerRequest& request,
+                                                  const CallOptions& options) const {
+  return connection_->Unary(&v1::Inference::Stub::Answer, connection_->inference, request, options);
+}
+
+absl::StatusOr<v1::TokenizeResponse> Client::Tokenize(const v1::TokenizeRequest& request,
+                                                      const CallOptions& options) const {
+  return connection_->Unary(&v1::Inference::Stub::Tokenize, connection_->inference, request, options);
+}
+
+absl::StatusOr<v1::DetokenizeResponse> Client::Detokenize(const v1::DetokenizeRequest& request,
+                                                          const CallOptions& options) const {
+  return connection_->Unary(&v1::Inference::Stub::Detokenize, connection_->inference, request, options);
+}
+
 absl::Status Client::Generate(const v1::GenerateRequest& request,
                               absl::FunctionRef<void(const v1::GenerateEvent&)> on_event,
                               const CallOptions& options) const {

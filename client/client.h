@@ -77,6 +77,15 @@ class Client {
   absl::StatusOr<v1::FillResponse> Fill(const v1::FillRequest& request,
                                         const CallOptions& options = {}) const;
 
+  absl::StatusOr<v1::RerankResponse> Rerank(const v1::RerankRequest& request,
+                                            const CallOptions& options = {}) const;
+  absl::StatusOr<v1::AnswerResponse> Answer(const v1::AnswerRequest& request,
+                                            const CallOptions& options = {}) const;
+  absl::StatusOr<v1::TokenizeResponse> Tokenize(const v1::TokenizeRequest& request,
+                                                const CallOptions& options = {}) const;
+  absl::StatusOr<v1::DetokenizeResponse> Detokenize(const v1::DetokenizeRequest& request,
+                                                    const CallOptions& options = {}) const;
+
   // Gives each event as it comes, from the calling thread. OK when the stream has ended well.
   absl::Status Generate(const v1::GenerateRequest& request,
                         absl::FunctionRef<void(const v1::GenerateEvent&)> on_event,

@@ -99,6 +99,9 @@ absl::StatusOr<LoadedModel> LoadFromFolder(const ModelSpec& spec) {
   if (info.input.kind == InputRow::Kind::kPatch) {
     ASSIGN_OR_RETURN(loaded.preprocessing, LoadPreprocessing(spec.folder, info.image));
   }
+  if (info.head == Head::kEmbedding && loaded.tokenizer != nullptr) {
+    ASSIGN_OR_RETURN(loaded.prompts, ReadSentencePrompts(spec.folder));
+  }
   loaded.description = Description(spec.folder);
   return loaded;
 }

@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "engine/families/sentence_prompts.h"
 #include "engine/images/preprocessing.h"
 #include "engine/models/model.h"
 #include "engine/text/tokenizer.h"
@@ -35,6 +36,7 @@ struct LoadedModel {
   std::unique_ptr<const Tokenizer> tokenizer;               // nullptr: token ids only
   std::string description;                                  // the first paragraph of README.md, if any
   std::unique_ptr<const ImagePreprocessing> preprocessing;  // nullptr: images come as pixels only
+  SentencePrompts prompts;                                  // of an embedder of texts
 };
 
 // Makes a model of its spec. Tests have their own.
@@ -51,6 +53,7 @@ struct ServedModel {
   const Model& model() const { return *loaded.model; }
   const ModelInfo& info() const { return loaded.model->info(); }
   const Tokenizer* tokenizer() const { return loaded.tokenizer.get(); }
+  const SentencePrompts& prompts() const { return loaded.prompts; }
   const ImagePreprocessing* preprocessing() const { return loaded.preprocessing.get(); }
 };
 

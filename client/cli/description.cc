@@ -286,6 +286,15 @@ std::string Draws(const v1::ModelDescription& model) {
              image.begins() ? "" : ", after the first that a prompt has");
 }
 
+// "document "", query "query: " (by default)".
+std::string Prompts(const v1::ModelDescription& model) {
+  const std::map<std::string, std::string> prompts(model.prompts().begin(), model.prompts().end());
+  return absl::StrJoin(prompts, ", ", [&](std::string* out, const auto& prompt) {
+    *out += Cat(prompt.first, " ", Quoted(prompt.second),
+                prompt.first == model.default_prompt_name() ? " (by default)" : "");
+  });
+}
+
 void Abilities(std::string& page, const v1::ModelDescription& model) {
   Line(page, "inputs", Inputs(model));
   Line(page, "vectors read", Vectors(model));
@@ -297,6 +306,7 @@ void Abilities(std::string& page, const v1::ModelDescription& model) {
   Line(page, "global input", SecondInput(model));
   Line(page, "details", Details(model));
   Line(page, "calls", Calls(model));
+  Line(page, "prompts", Prompts(model));
   Line(page, "draws", Draws(model));
   Line(page, "decoding", Word(model.decode_class()));
   Line(page, "vocabulary", model.vocab_size() == 0 ? "" : Grouped(model.vocab_size()));

@@ -47,6 +47,8 @@ absl::StatusOr<std::string> ReadPooling(const std::string& folder, const std::st
     pooling = name;
   }
   if (pooling.empty()) fields.Fail("no pooling mode is set");
+  if (!fields.Bool("include_prompt", true))
+    fields.Fail("include_prompt: false is not served: a prompt's tokens are pooled, too");
   RETURN_IF_ERROR(fields.error());
   return pooling;
 }

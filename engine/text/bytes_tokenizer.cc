@@ -26,6 +26,7 @@ class BytesTokenizer : public Tokenizer {
       encoding.offsets.emplace_back(character, character + 1);
     }
     encoding.type_ids.resize(count);
+    encoding.texts.resize(count);
     return encoding;
   }
 

@@ -65,6 +65,9 @@ class PipelineTokenizer : public Tokenizer {
                                   const EncodeOptions& options) const override;
   std::string Decode(std::span<const int32_t> ids, bool skip_special_tokens) const override;
   std::string TokenBytes(int32_t id) const override;
+  std::string Spelling(int32_t id) const override {
+    return vocabulary_.Contains(id) ? vocabulary_.Token(id) : "";
+  }
   bool DependsOnNext(int32_t id) const override;
   int32_t vocab_size() const override { return vocabulary_.size(); }
   int32_t TokenId(std::string_view token) const override { return vocabulary_.Find(token); }

@@ -13,11 +13,13 @@ namespace {
 
 constexpr int64_t kMaxTypeId = 255;
 
-void Append(const Tokens& tokens, int32_t type_id, Encoding& encoding) {
+// `text`: as Encoding has it.
+void Append(const Tokens& tokens, int32_t type_id, int8_t text, Encoding& encoding) {
   for (const Token& token : tokens) {
     encoding.ids.push_back(token.id);
     encoding.type_ids.push_back(type_id);
     encoding.offsets.emplace_back(token.begin, token.end);
+    encoding.texts.push_back(text);
   }
 }
 
@@ -206,10 +208,10 @@ Encoding PostProcessor::Join(Tokens first, Tokens* second, bool add_special_toke
   }
   Encoding encoding;
   for (const Piece& piece : second != nullptr ? processing_.pair : processing_.single) {
-    if (piece.kind == Piece::kFirst) Append(first, piece.type_id, encoding);
-    if (piece.kind == Piece::kSecond) Append(*second, piece.type_id, encoding);
+    if (piece.kind == Piece::kFirst) Append(first, piece.type_id, 0, encoding);
+    if (piece.kind == Piece::kSecond) Append(*second, piece.type_id, 1, encoding);
     if (piece.kind == Piece::kSpecial && add_special_tokens) {
-      for (int32_t id : piece.ids) Append({{id, 0, 0}}, piece.type_id, encoding);
+      for (int32_t id : piece.ids) Append({{id, 0, 0}}, piece.type_id, kNoText, encoding);
     }
   }
   return encoding;

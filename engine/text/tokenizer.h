@@ -19,7 +19,10 @@ struct Encoding {
   std::vector<int32_t> ids;
   std::vector<int32_t> type_ids;                     // mostly 0, or 1 for the second text of a pair
   std::vector<std::pair<int32_t, int32_t>> offsets;  // of each token in its text, code points, [begin, end)
+  std::vector<int8_t> texts;  // of each token the text that it is of: 0, 1 the second of a pair; kNoText
 };
+
+inline constexpr int8_t kNoText = -1;  // of a special token that was put beside the texts
 
 struct EncodeOptions {
   bool add_special_tokens = true;
@@ -39,6 +42,8 @@ class Tokenizer {
   // Of one token alone, special or not, and exactly: part of a character stays what it is, and so does a
   // space that only the first token of a text loses.
   virtual std::string TokenBytes(int32_t id) const { return Decode({&id, 1}, /*skip_special_tokens=*/false); }
+  // Of one token, as the vocabulary spells it: "##ing", "▁the". Valid UTF-8, unless tokens are bytes.
+  virtual std::string Spelling(int32_t id) const { return TokenBytes(id); }
   // Whether the token's text depends on those right after it: a byte of a tokenizer in which one byte that is
   // no text makes U+FFFD of all bytes beside it.
   virtual bool DependsOnNext(int32_t id) const { return false; }

@@ -64,6 +64,17 @@ int64_t ClassificationBytes(const ClassifyOptions& options, const ModelInfo& inf
          LabelMessages(options, info);
 }
 
+int64_t RankedBytes(const ModelInfo& info) {
+  return AnswerBytes(ClassifyOptions{}, info) + ResultMessage<v1::RerankResponse::Result, v1::Ranked>();
+}
+
+// The offsets of tokens are kept until the answer is made.
+int64_t AnsweredBytes(const SpanOptions& options, int64_t tokens, int64_t context_bytes) {
+  const int64_t span = Object<v1::AnswerSpan>() + Text(context_bytes) + 3 * kNumber;
+  return AnswerBytes(options, tokens) + ResultMessage<v1::AnswerResponse::Result, v1::Answered>() +
+         2 * tokens * static_cast<int64_t>(sizeof(int32_t)) + options.top * span;
+}
+
 int64_t ClassifiedRowsBytes(const ClassifyOptions& options, const ModelInfo& info, int64_t rows) {
   return AnswerBytesOfRows(options, info, rows) +
          ResultMessage<v1::ClassifyResponse::Result, v1::Classification>() +
@@ -105,6 +116,22 @@ int64_t AttentionWeightsBytes(const WeightsChoice& choice, const ModelInfo& info
   }
   return 3 * ChosenBytes(info.attentions, choice, rows, source) + indices * 2 * kNumber + layers +
          Object<v1::AttentionWeights>() + 2 * kNumber;
+}
+
+int64_t TokenizedBytes(int64_t tokens, std::optional<int64_t> piece_bytes) {
+  const int64_t number = 2 * static_cast<int64_t>(sizeof(int32_t)) + kNumber;  // a list's, which grows
+  const int64_t lists = ResultMessage<v1::TokenizeResponse::Result, v1::Tokenized>() + Object<v1::Tokens>() +
+                        tokens * 2 * number;
+  if (!piece_bytes) return lists;
+  const int64_t piece = Object<v1::TokenPiece>() + 2 * Text(0) + 3 * kNumber;
+  return lists + tokens * piece + Text(kUtf8Growth * *piece_bytes);
+}
+
+// A byte that is spelled may become U+FFFD, and a space may come before each token.
+int64_t DetokenizedBytes(int64_t tokens, int64_t spelled) {
+  const int64_t held = static_cast<int64_t>(sizeof(int32_t) + sizeof(std::string)) + kHeap;
+  return ResultMessage<v1::DetokenizeResponse::Result, v1::Detokenized>() + tokens * held + spelled +
+         Text(kUtf8Growth * spelled + tokens);
 }
 
 int64_t StreamedTokenBytes(const v1::GenerateDetails& details, int64_t token_bytes) {

@@ -22,6 +22,7 @@
 #include "server/api/attention.h"
 #include "server/api/context.h"
 #include "server/api/inputs.h"
+#include "server/api/many_inputs.h"
 #include "server/error.h"
 #include "server/jobs/input_jobs.h"
 #include "server/jobs/reading.h"
@@ -41,7 +42,7 @@ class Answering : public InputJobs {
       : InputJobs({.edge = api.edge,
                    .model = model,
                    .memory = api.answer_memory,
-                   .inputs = call->request().inputs_size(),
+                   .inputs = InputsOf(call->request()),
                    .urgency = {.priority = call->request().target().priority(), .deadline = call->deadline()},
                    .request_id = call->request_id(),
                    .trace = call->trace()}),
@@ -51,7 +52,7 @@ class Answering : public InputJobs {
         attention_bytes_(api.limits().attention_bytes()),
         send_bytes_(api.config->transport().send_bytes()),
         call_(std::move(call)),
-        results_(call_->request().inputs_size(), absl::UnknownError("")) {}
+        results_(InputsOf(call_->request()), absl::UnknownError("")) {}
 
   // From here on it lives by itself.
   void Begin() {
@@ -108,8 +109,10 @@ class Answering : public InputJobs {
           const Result result = job->Answer();
           self->Spent(result.usage);
           value = convert(result);
-          if (job->choice())
-            *value->mutable_attention() = ToMessage(*job->choice(), job->weights(), self->info());
+          if constexpr (requires { value->mutable_attention(); }) {
+            if (job->choice())
+              *value->mutable_attention() = ToMessage(*job->choice(), job->weights(), self->info());
+          }
         };
         const absl::Status status = self->edge().Try(answer, self->call_->request_id());
         self->Put(i, status.ok() ? std::move(value) : status);
@@ -122,6 +125,9 @@ class Answering : public InputJobs {
   }
 
  private:
+  // Of a response in whose order the inputs need not be.
+  virtual void Arrange(Response* /*response*/) const {}
+
   std::shared_ptr<Answering> Self() { return std::static_pointer_cast<Answering>(shared_from_this()); }
 
   void Spent(const Usage& usage) {
@@ -155,43 +161,14 @@ class Answering : public InputJobs {
 
   void Respond() {
     if (absl::Status refused = refusal(); !refused.ok()) return Fail(refused);
-    if (std::ranges::none_of(results_, [](const auto& result) { return result.ok(); }))
-      return Fail(ErrorOfAll());
-    const Response response = TakeResponse();
-    const auto bytes = static_cast<int64_t>(response.ByteSizeLong());
-    if (bytes > send_bytes_) {
-      return Fail(Beyond(Error(ErrorReason::kAnswerTooLarge, "the answer has ", bytes,
-                               " bytes, and a message from the server at most ", send_bytes_),
-                         bytes, send_bytes_));
-    }
-    call_->Answer(response);
+    absl::StatusOr<Response> response = ToResponse<Response>(model(), std::move(results_));
+    if (!response.ok()) return Fail(response.status());
+    Arrange(&*response);
+    const absl::Status sent = CheckSent(*response, send_bytes_);
+    sent.ok() ? call_->Answer(*response) : Fail(sent);
   }
 
   void Fail(const absl::Status& status) { call_->Fail(About(status, "model", model().spec.name)); }
-
-  // Of errors only: what the caller can best act on.
-  absl::Status ErrorOfAll() const {
-    absl::Status told = results_.front().status();
-    for (const auto& result : results_) {
-      if (MoreActionable(result.status(), told)) told = result.status();
-    }
-    return told;
-  }
-
-  Response TakeResponse() {
-    Response response;
-    response.set_model(model().spec.name);
-    response.set_version(model().spec.version);
-    for (auto& result : results_) {
-      auto* out = response.add_results();
-      if (result.ok()) {
-        *out->mutable_value() = *std::move(result);
-      } else {
-        *out->mutable_error() = ToError(result.status());
-      }
-    }
-    return response;
-  }
 
   ModelMetrics* const metrics_;
   const InputReader reader_;

@@ -2,15 +2,20 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_join.h"
 #include "engine/base/status.h"
 #include "server/api/answer_bytes.h"
+#include "server/api/answer_questions.h"
 #include "server/api/answering.h"
 #include "server/api/generate_call.h"
-#include "server/api/models.h"
+#include "server/api/many_inputs.h"
 #include "server/api/options.h"
+#include "server/api/rerank.h"
+#include "server/api/tokenize.h"
 #include "server/methods.h"
 
 namespace heed {
@@ -56,21 +61,50 @@ class ClassifyInputs final : public Answering<v1::ClassifyRequest, v1::ClassifyR
   const ClassifyOptions options_;
 };
 
+// What stands before the texts of a request whose prompt_name is fine.
+std::string PromptOf(const v1::EmbedOptions& options, const ServedModel& model) {
+  const auto& name = options.has_prompt_name() ? options.prompt_name() : model.prompts().default_name;
+  const auto found = model.prompts().by_name.find(name);
+  return name.empty() || found == model.prompts().by_name.end() ? "" : found->second;
+}
+
+absl::Status CheckPromptName(const v1::EmbedOptions& options, const ServedModel& model) {
+  const auto& prompts = model.prompts().by_name;
+  if (options.prompt_name().empty() || prompts.contains(options.prompt_name())) return absl::OkStatus();
+  std::vector<std::string> names;
+  for (const auto& [name, prompt] : prompts) names.push_back(name);
+  if (names.size() > 8) names.resize(8);
+  const std::string known =
+      names.empty() ? "no prompts" : Cat(prompts.size(), ": ", absl::StrJoin(names, ", "));
+  return AtField(Invalid("no prompt has this name; '", model.spec.name, "' has ", known),
+                 "options.prompt_name");
+}
+
 class EmbedInputs final : public Answering<v1::EmbedRequest, v1::EmbedResponse> {
  public:
   EmbedInputs(const ApiContext& api, std::shared_ptr<Call> call, const ServedModel* model,
               std::optional<WeightsChoice> weights, const EmbedOptions& options)
-      : Answering(api, std::move(call), model, std::move(weights)), options_(options) {}
+      : Answering(api, call, model, std::move(weights)),
+        options_(options),
+        texts_(model, api, call->request().text(), MaxInputTokens(model->info(), api.limits())) {
+    texts_.set_prompt(PromptOf(call->request().options(), *model));
+  }
 
  private:
   MadeJob Make(int i) override {
-    ASSIGN_OR_RETURN(ReadInput read, reader().Read(request().inputs(i), Where(i)));
+    const v1::Input& asked = request().inputs(i);
+    if (!request().options().prompt_name().empty() && !asked.has_text() &&
+        asked.kind_case() != v1::Input::KIND_NOT_SET)
+      return AtField(Invalid("options.prompt_name names a prompt, which only texts have"),
+                     Cat(Where(i), ".", KindOf(asked)));
+    ASSIGN_OR_RETURN(ReadInput read, texts_.Read(asked, Where(i)));
     JobInput input = ToJob(std::move(read));
     RETURN_IF_ERROR(ReserveAnswer(i, EmbeddingBytes(options_, info()), input.length(), &input));
     return AtInput(NewEmbedJob(std::move(input), options_, Into<Embedded>(i)), i);
   }
 
   const EmbedOptions options_;
+  InputReader texts_;  // with the prompt
 };
 
 class FillInputs final : public Answering<v1::FillRequest, v1::FillResponse> {
@@ -149,16 +183,6 @@ class ScoreInputs final : public Answering<v1::ScoreRequest, v1::ScoreResponse> 
   const InputReader continuations_;
 };
 
-// A call's model, which answers the RPC, when the request has inputs and not too many.
-template <typename Call>
-absl::StatusOr<const ServedModel*> ModelFor(std::string_view rpc, const ApiContext& api, Call& call) {
-  ASSIGN_OR_RETURN(const ServedModel* model,
-                   FindFor(rpc, call.request().target(), *api.registry, call.rights()));
-  call.record().Asks(model->spec.name);
-  RETURN_IF_ERROR(CheckCount(call.request().inputs_size(), api.limits().inputs()));
-  return model;
-}
-
 absl::Status Classify(const ApiContext& api, std::shared_ptr<ClassifyInputs::Call> call) {
   ASSIGN_OR_RETURN(const ServedModel* model, ModelFor("Classify", api, *call));
   ASSIGN_OR_RETURN(ClassifyOptions options, ToOptions(call->request().options(), model->info()));
@@ -169,7 +193,8 @@ absl::Status Classify(const ApiContext& api, std::shared_ptr<ClassifyInputs::Cal
 
 absl::Status Embed(const ApiContext& api, std::shared_ptr<EmbedInputs::Call> call) {
   ASSIGN_OR_RETURN(const ServedModel* model, ModelFor("Embed", api, *call));
-  ASSIGN_OR_RETURN(EmbedOptions options, ToOptions(call->request().options()));
+  ASSIGN_OR_RETURN(EmbedOptions options, ToOptions(call->request().options(), model->info()));
+  RETURN_IF_ERROR(CheckPromptName(call->request().options(), *model));
   ASSIGN_OR_RETURN(auto weights, ToChoice(call->request().details(), *model));
   std::make_shared<EmbedInputs>(api, std::move(call), model, std::move(weights), options)->Begin();
   return absl::OkStatus();
@@ -225,6 +250,32 @@ grpc::ServerUnaryReactor* InferenceService::Fill(grpc::CallbackServerContext* co
                                                  const grpc::ByteBuffer* request,
                                                  grpc::ByteBuffer* response) {
   return FillInputs::Call::Start(api_.edge, kFill, context, request, response, Handling(api_, heed::Fill));
+}
+
+grpc::ServerUnaryReactor* InferenceService::Rerank(grpc::CallbackServerContext* context,
+                                                   const grpc::ByteBuffer* request,
+                                                   grpc::ByteBuffer* response) {
+  return RerankCall::Start(api_.edge, kRerank, context, request, response, Handling(api_, heed::Rerank));
+}
+
+grpc::ServerUnaryReactor* InferenceService::Answer(grpc::CallbackServerContext* context,
+                                                   const grpc::ByteBuffer* request,
+                                                   grpc::ByteBuffer* response) {
+  return AnswerCall::Start(api_.edge, kAnswer, context, request, response, Handling(api_, AnswerQuestions));
+}
+
+grpc::ServerUnaryReactor* InferenceService::Tokenize(grpc::CallbackServerContext* context,
+                                                     const grpc::ByteBuffer* request,
+                                                     grpc::ByteBuffer* response) {
+  return TokenizeCall::Start(api_.edge, kTokenize, context, request, response,
+                             Handling(api_, heed::Tokenize));
+}
+
+grpc::ServerUnaryReactor* InferenceService::Detokenize(grpc::CallbackServerContext* context,
+                                                       const grpc::ByteBuffer* request,
+                                                       grpc::ByteBuffer* response) {
+  return DetokenizeCall::Start(api_.edge, kDetokenize, context, request, response,
+                               Handling(api_, heed::Detokenize));
 }
 
 grpc::ServerWriteReactor<grpc::ByteBuffer>* InferenceService::Generate(grpc::CallbackServerContext* context,

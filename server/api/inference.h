@@ -10,7 +10,9 @@ namespace heed {
 class InferenceService final
     : public v1::Inference::WithRawCallbackMethod_Classify<v1::Inference::WithRawCallbackMethod_Embed<
           v1::Inference::WithRawCallbackMethod_Score<v1::Inference::WithRawCallbackMethod_Fill<
-              v1::Inference::WithRawCallbackMethod_Generate<v1::Inference::Service>>>>> {
+              v1::Inference::WithRawCallbackMethod_Generate<v1::Inference::WithRawCallbackMethod_Tokenize<
+                  v1::Inference::WithRawCallbackMethod_Detokenize<v1::Inference::WithRawCallbackMethod_Rerank<
+                      v1::Inference::WithRawCallbackMethod_Answer<v1::Inference::Service>>>>>>>>> {
  public:
   explicit InferenceService(const ApiContext& api) : api_(api) {}
 
@@ -24,6 +26,14 @@ class InferenceService final
                                  grpc::ByteBuffer* response) override;
   grpc::ServerWriteReactor<grpc::ByteBuffer>* Generate(grpc::CallbackServerContext* context,
                                                        const grpc::ByteBuffer* request) override;
+  grpc::ServerUnaryReactor* Rerank(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
+                                   grpc::ByteBuffer* response) override;
+  grpc::ServerUnaryReactor* Answer(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
+                                   grpc::ByteBuffer* response) override;
+  grpc::ServerUnaryReactor* Tokenize(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
+                                     grpc::ByteBuffer* response) override;
+  grpc::ServerUnaryReactor* Detokenize(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
+                                       grpc::ByteBuffer* response) override;
 
  private:
   const ApiContext api_;

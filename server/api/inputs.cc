@@ -22,11 +22,6 @@ bool HasContent(const Offsets& offsets) {
                      [](const auto& offset) { return offset.first < offset.second; });
 }
 
-// "image": the field of Input that is set.
-std::string KindOf(const v1::Input& input) {
-  return v1::Input::descriptor()->FindFieldByNumber(input.kind_case())->name();
-}
-
 // A row that names few columns takes room for all of them.
 constexpr int64_t kMostCells = 1 << 24;
 
@@ -71,6 +66,24 @@ absl::Status BeginImage(const ServedModel& model, JobInput* input) {
       return Invalid("token ", i, " is ", ids[i], ", a pixel is 0 to ", drawn.levels - 1);
   }
   if (input->start_put) ids.insert(ids.begin(), drawn.start);
+  return absl::OkStatus();
+}
+
+std::string KindOf(const v1::Input& input) {
+  return v1::Input::descriptor()->FindFieldByNumber(input.kind_case())->name();
+}
+
+absl::Status CheckTextBytes(std::string_view text, int64_t most) {
+  const auto bytes = static_cast<int64_t>(text.size());
+  if (bytes <= most) return absl::OkStatus();
+  return Beyond(
+      Error(ErrorReason::kTextTooLarge, "the text has ", bytes, " bytes, at most ", most, " are read"), bytes,
+      most);
+}
+
+absl::Status CheckText(std::string_view text, int64_t most) {
+  RETURN_IF_ERROR(CheckTextBytes(text, most));
+  if (Blank(text)) return Error(ErrorReason::kInputEmpty, "the text is empty or white space");
   return absl::OkStatus();
 }
 
@@ -138,7 +151,13 @@ absl::StatusOr<ReadInput> InputReader::ReadIds(const v1::Input& input, const std
         return AtField(NotRead(input), where + ".tokens");
       return ReadTokens(input.tokens(), where + ".tokens", options);
     case v1::Input::kPair:
-      return ReadPair(input, where + ".pair", options);
+      if (model_->tokenizer() == nullptr) return AtField(NotRead(input), where + ".pair");
+      return ReadPair({.first = input.pair().first(),
+                       .second = input.pair().second(),
+                       .first_field = where + ".pair.first",
+                       .second_field = where + ".pair.second",
+                       .field = where + ".pair"},
+                      options);
     case v1::Input::KIND_NOT_SET:
       return AtField(Error(ErrorReason::kInputEmpty,
                            "the input is empty: it is neither text nor tokens nor of any other kind"),
@@ -251,19 +270,25 @@ absl::StatusOr<ReadInput> InputReader::ReadTable(const v1::Table& table, const s
 absl::StatusOr<ReadInput> InputReader::ReadText(const v1::Input& input, const std::string& where,
                                                 const EncodeOptions& options) const {
   if (model_->tokenizer() == nullptr) return AtField(NotRead(input), where);
-  if (absl::Status status = CheckText(input.text()); !status.ok()) return AtField(status, where);
-  auto read = Encode(input.text(), std::nullopt, options);
+  if (absl::Status status = CheckText(input.text(), text_bytes_); !status.ok()) return AtField(status, where);
+  auto read = prompt_.empty() ? Encode(input.text(), std::nullopt, options)
+                              : Encode(prompt_ + input.text(), std::nullopt, options);
   return read.ok() ? std::move(read) : AtField(read.status(), where);
 }
 
-absl::StatusOr<ReadInput> InputReader::ReadPair(const v1::Input& input, const std::string& where,
-                                                const EncodeOptions& options) const {
-  if (model_->tokenizer() == nullptr) return AtField(NotRead(input), where);
-  const v1::Pair& pair = input.pair();
-  if (absl::Status status = CheckText(pair.first()); !status.ok()) return AtField(status, where + ".first");
-  if (absl::Status status = CheckText(pair.second()); !status.ok()) return AtField(status, where + ".second");
-  auto read = Encode(pair.first(), pair.second(), options);
-  return read.ok() ? std::move(read) : AtField(read.status(), where);
+absl::StatusOr<ReadInput> InputReader::ReadPair(const NamedPair& pair) const {
+  ASSIGN_OR_RETURN(ReadInput read, ReadPair(pair, options_));
+  if (model_->info().global_input.read) RETURN_IF_ERROR(ReadGlobalInput({}, pair.field, read));
+  return read;
+}
+
+absl::StatusOr<ReadInput> InputReader::ReadPair(const NamedPair& pair, const EncodeOptions& options) const {
+  if (absl::Status status = CheckText(pair.first, text_bytes_); !status.ok())
+    return AtField(status, pair.first_field);
+  if (absl::Status status = CheckText(pair.second, text_bytes_); !status.ok())
+    return AtField(status, pair.second_field);
+  auto read = Encode(pair.first, pair.second, options);
+  return read.ok() ? std::move(read) : AtField(read.status(), pair.field);
 }
 
 absl::StatusOr<ReadInput> InputReader::ReadTokens(const v1::Tokens& tokens, const std::string& where,
@@ -383,20 +408,12 @@ absl::StatusOr<ReadInput> InputReader::Encode(std::string_view text, std::option
   metrics_->Tokenized(clock_->Now() - begin);
   if (!HasContent(encoding.offsets)) return Error(ErrorReason::kInputEmpty, "the text gives no tokens");
   RETURN_IF_ERROR(CheckLength(static_cast<int64_t>(encoding.ids.size())));
-  ReadInput read{.ids = std::move(encoding.ids), .offsets = std::move(encoding.offsets)};
+  ReadInput read{.ids = std::move(encoding.ids),
+                 .offsets = std::move(encoding.offsets),
+                 .texts = std::move(encoding.texts)};
   // Where all tokens are of one type, it does not matter what the tokenizer says.
   if (model_->info().type_vocab_size > 1) read.types = std::move(encoding.type_ids);
   return read;
-}
-
-absl::Status InputReader::CheckText(std::string_view text) const {
-  const int64_t bytes = static_cast<int64_t>(text.size());
-  if (bytes > text_bytes_)
-    return Beyond(Error(ErrorReason::kTextTooLarge, "the text has ", bytes, " bytes, at most ", text_bytes_,
-                        " are read"),
-                  bytes, text_bytes_);
-  if (Blank(text)) return Error(ErrorReason::kInputEmpty, "the text is empty or white space");
-  return absl::OkStatus();
 }
 
 absl::Status InputReader::CheckLength(int64_t tokens) const { return CheckRows(tokens, "tokens"); }

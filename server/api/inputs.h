@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -24,7 +25,8 @@ namespace heed {
 
 struct ReadInput {
   std::vector<int32_t> ids;
-  Offsets offsets;  // of each token in its text; empty for inputs that are tokens
+  Offsets offsets;              // of each token in its text; empty for inputs that are tokens
+  std::vector<int8_t> texts{};  // of each token which text it is of, as Encoding has it; empty like offsets
   // Of each token: 1 if the input names it a global one; empty if it names none. With a global input, what
   // the token belongs to, as Work has it.
   std::vector<int32_t> labels;
@@ -46,8 +48,22 @@ bool Draws(const ServedModel& model);
 // says what is to be drawn. INVALID_ARGUMENT for any other id that is no pixel.
 absl::Status BeginImage(const ServedModel& model, JobInput* input);
 
+// "image": the field of Input that is set.
+std::string KindOf(const v1::Input& input);
+// TEXT_TOO_LARGE, with both numbers, for more than `most` bytes.
+absl::Status CheckTextBytes(std::string_view text, int64_t most);
+// The same; and INPUT_EMPTY for white space alone.
+absl::Status CheckText(std::string_view text, int64_t most);
+
 // The kinds of Input that a model reads.
 std::vector<v1::InputKind> KindsOf(const ServedModel& model);
+
+// Two texts that are read together, and what errors call them.
+struct NamedPair {
+  std::string_view first, second;
+  std::string first_field, second_field;  // "query", "documents[3]"
+  std::string field;                      // of both together
+};
 
 // Reads the inputs of one request. Thread-safe; the model must outlive it.
 class InputReader {
@@ -56,8 +72,12 @@ class InputReader {
   InputReader(const ServedModel* model, const ApiContext& api, const v1::TextOptions& options,
               int64_t longest);
 
+  // Puts this before every text from here on, no pair and no continuation. Before the first Read().
+  void set_prompt(std::string prompt) { prompt_ = std::move(prompt); }
+
   // `where` names the input in errors: "inputs[2]".
   absl::StatusOr<ReadInput> Read(const v1::Input& input, const std::string& where) const;
+  absl::StatusOr<ReadInput> ReadPair(const NamedPair& pair) const;
   // What comes after another text: no special tokens, never cut.
   absl::StatusOr<ReadInput> ReadContinuation(const v1::Input& input, const std::string& where) const;
   // INVALID_ARGUMENT with both numbers if so many tokens are too long.
@@ -68,8 +88,7 @@ class InputReader {
                                     const EncodeOptions& options) const;
   absl::StatusOr<ReadInput> ReadText(const v1::Input& input, const std::string& where,
                                      const EncodeOptions& options) const;
-  absl::StatusOr<ReadInput> ReadPair(const v1::Input& input, const std::string& where,
-                                     const EncodeOptions& options) const;
+  absl::StatusOr<ReadInput> ReadPair(const NamedPair& pair, const EncodeOptions& options) const;
   absl::StatusOr<ReadInput> ReadTokens(const v1::Tokens& tokens, const std::string& where,
                                        const EncodeOptions& options) const;
   // Of what is no text.
@@ -92,7 +111,6 @@ class InputReader {
   absl::StatusOr<ReadInput> Encode(std::string_view text, std::optional<std::string_view> pair,
                                    const EncodeOptions& options) const;
   bool Reads(v1::InputKind kind) const;
-  absl::Status CheckText(std::string_view text) const;
   absl::Status NotRead(const v1::Input& input) const;
 
   const ServedModel* const model_;
@@ -102,6 +120,7 @@ class InputReader {
   const int64_t text_bytes_;
   const int64_t longest_;
   EncodeOptions options_;
+  std::string prompt_;
 };
 
 }  // namespace heed

@@ -115,9 +115,17 @@ void AddCosts(const Model& model, int64_t longest, v1::ModelDescription* out) {
   }
 }
 
-}  // namespace
+bool Contains(const std::vector<std::string>& rpcs, std::string_view rpc) {
+  return std::ranges::find(rpcs, rpc) != rpcs.end();
+}
 
-std::vector<std::string> RpcsOf(const ModelInfo& info) {
+// Whether its two labels of tokens are where an answer begins and ends.
+bool FindsSpans(const ModelInfo& info) {
+  return info.head == Head::kTokenClassification && info.labels == std::vector<std::string>{"start", "end"};
+}
+
+// What a head answers with.
+std::vector<std::string> RpcsOfHead(const ModelInfo& info) {
   // Requests name a table's columns. Answers are of a whole input, of each token, or of each row of a table.
   const bool tokens = info.input.kind == InputRow::Kind::kToken,
              rows = info.input.kind == InputRow::Kind::kTableRow;
@@ -141,6 +149,21 @@ std::vector<std::string> RpcsOf(const ModelInfo& info) {
   if (info.architecture == Architecture::kEncoderDecoder && info.decoder_start_token_id < 0) return {};
   if (info.decode == DecodeClass::kNone) return {"Score"};
   return {"Score", "Generate"};
+}
+
+}  // namespace
+
+std::vector<std::string> RpcsOf(const LoadedModel& loaded) {
+  std::vector<std::string> rpcs = RpcsOfHead(loaded.model->info());
+  const bool reads_text =
+      loaded.tokenizer != nullptr && loaded.model->info().input.kind == InputRow::Kind::kToken;
+  if (!reads_text) return rpcs;
+  const bool pairs = loaded.tokenizer->Encode("a", "b", {}).ok();
+  if (pairs && Contains(rpcs, "Classify") && loaded.model->info().head == Head::kClassification)
+    rpcs.push_back("Rerank");
+  if (pairs && Contains(rpcs, "Classify") && FindsSpans(loaded.model->info())) rpcs.push_back("Answer");
+  rpcs.insert(rpcs.end(), {"Tokenize", "Detokenize"});
+  return rpcs;
 }
 
 std::vector<Registry::Entry> ListFor(const Registry& registry, const Rights* rights) {
@@ -167,11 +190,13 @@ absl::StatusOr<const ServedModel*> FindFor(std::string_view rpc, const v1::Targe
   auto model = registry.Find(target.model(), target.version());
   if (!model.ok()) return NotFound(model.status());
   RETURN_IF_ERROR(CheckPriority(target));
-  const auto rpcs = RpcsOf((*model)->info());
-  if (std::find(rpcs.begin(), rpcs.end(), rpc) != rpcs.end()) return *model;
+  if (Contains(RpcsOfHead((*model)->info()), rpc)) return *model;  // quick: most calls
+  const auto rpcs = RpcsOf((*model)->loaded);
+  if (Contains(rpcs, rpc)) return *model;
   const std::string answered = rpcs.empty() ? "none of heed.v1.Inference" : absl::StrJoin(rpcs, ", ");
+  const bool lacks_tokenizer = (rpc == "Tokenize" || rpc == "Detokenize") && (*model)->tokenizer() == nullptr;
   return AtField(Error(ErrorReason::kRpcUnsupported, "'", (*model)->spec.name, "' does not answer ", rpc,
-                       ", it answers ", answered),
+                       lacks_tokenizer ? ", it has no tokenizer" : "", ", it answers ", answered),
                  "target.model");
 }
 
@@ -210,8 +235,7 @@ void AddLimits(const ServedModel& model, const config::v1::LimitsConfig& limits,
 // What Generate does.
 void AddGeneration(const ServedModel& model, v1::ModelDescription* out) {
   const ModelInfo& info = model.info();
-  const auto rpcs = RpcsOf(info);
-  if (std::find(rpcs.begin(), rpcs.end(), "Generate") == rpcs.end()) return;
+  if (!Contains(RpcsOfHead(info), "Generate")) return;
   *out->mutable_default_sampling() = DefaultSampling(info);
   *out->mutable_default_stopping() = DefaultStopping();
   if (!Draws(model)) return;
@@ -270,7 +294,7 @@ void AddNumbers(const ServedModel& model, v1::ModelDescription* out) {
 void AddInterface(const ServedModel& model, v1::ModelDescription* out) {
   const ModelInfo& info = model.info();
   for (v1::InputKind kind : KindsOf(model)) out->add_inputs(kind);
-  for (const std::string& rpc : RpcsOf(info)) out->add_rpcs(Cat("heed.v1.Inference.", rpc));
+  for (const std::string& rpc : RpcsOf(model.loaded)) out->add_rpcs(Cat("heed.v1.Inference.", rpc));
   out->set_max_global_tokens(info.max_global_tokens);
   out->set_token_types(info.type_vocab_size);
   AddNumbers(model, out);
@@ -281,6 +305,8 @@ void AddInterface(const ServedModel& model, v1::ModelDescription* out) {
   }
   out->mutable_labels()->Add(info.labels.begin(), info.labels.end());
   if (info.head == Head::kEmbedding) out->set_embedding_size(info.output_width);
+  for (const auto& [name, prompt] : model.prompts().by_name) (*out->mutable_prompts())[name] = prompt;
+  out->set_default_prompt_name(model.prompts().default_name);
   *out->mutable_special_tokens() = SpecialTokensOf(info);
   AddGeneration(model, out);
 }

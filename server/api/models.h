@@ -14,8 +14,8 @@
 
 namespace heed {
 
-// The RPCs of heed.v1.Inference that a model can answer: its head and architecture decide.
-std::vector<std::string> RpcsOf(const ModelInfo& info);
+// The RPCs of heed.v1.Inference that a model can answer: its head, its architecture and its tokenizer decide.
+std::vector<std::string> RpcsOf(const LoadedModel& loaded);
 
 // The model of a request, able to answer `rpc`, for who has these rights (null: all). Errors are the
 // registry's, MODEL_FORBIDDEN, and INVALID_ARGUMENT if it cannot.

@@ -132,15 +132,19 @@ absl::StatusOr<ClassifyOptions> ToOptions(const v1::ClassifyOptions& options, co
   return result;
 }
 
-absl::StatusOr<EmbedOptions> ToOptions(const v1::EmbedOptions& options) {
+absl::StatusOr<EmbedOptions> ToOptions(const v1::EmbedOptions& options, const ModelInfo& info) {
   using Normalize = EmbedOptions::Normalize;
+  RETURN_IF_ERROR(CheckRange(options.dimensions(), 0, info.output_width, "options.dimensions"));
+  EmbedOptions result{.dimensions = options.dimensions()};
   switch (options.normalize()) {
     case v1::EmbedOptions::NORMALIZE_UNSPECIFIED:
-      return EmbedOptions{.normalize = Normalize::kModel};
+      return result;
     case v1::EmbedOptions::NORMALIZE_YES:
-      return EmbedOptions{.normalize = Normalize::kYes};
+      result.normalize = Normalize::kYes;
+      return result;
     case v1::EmbedOptions::NORMALIZE_NO:
-      return EmbedOptions{.normalize = Normalize::kNo};
+      result.normalize = Normalize::kNo;
+      return result;
     default:
       return AtField(Invalid("the value is ", static_cast<int>(options.normalize()),
                              ", it must be NORMALIZE_UNSPECIFIED, NORMALIZE_YES or NORMALIZE_NO"),
@@ -214,13 +218,13 @@ absl::StatusOr<int32_t> MaxNewPixels(int64_t asked, const JobInput& prompt, int6
   return static_cast<int32_t>(asked > 0 ? asked : left);
 }
 
-absl::Status CheckCount(int64_t inputs, int64_t most) {
-  if (inputs == 0) return AtField(Error(ErrorReason::kInputEmpty, "there are no inputs"), "inputs");
+absl::Status CheckCount(int64_t inputs, int64_t most, std::string_view field) {
+  if (inputs == 0) return AtField(Error(ErrorReason::kInputEmpty, "there are no ", field), field);
   if (inputs > most)
-    return AtField(Beyond(Error(ErrorReason::kTooManyInputs, "there are ", inputs, " inputs, at most ", most,
-                                " are answered"),
+    return AtField(Beyond(Error(ErrorReason::kTooManyInputs, "there are ", inputs, " ", field, ", at most ",
+                                most, " are answered"),
                           inputs, most),
-                   "inputs");
+                   field);
   return absl::OkStatus();
 }
 

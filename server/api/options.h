@@ -4,6 +4,7 @@
 #define HEED_SERVER_API_OPTIONS_H_
 
 #include <cstdint>
+#include <string_view>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -20,7 +21,7 @@ namespace heed {
 
 // What is asked and has no effect is refused.
 absl::StatusOr<ClassifyOptions> ToOptions(const v1::ClassifyOptions& options, const ModelInfo& info);
-absl::StatusOr<EmbedOptions> ToOptions(const v1::EmbedOptions& options);
+absl::StatusOr<EmbedOptions> ToOptions(const v1::EmbedOptions& options, const ModelInfo& info);
 absl::StatusOr<ScoreOptions> ToOptions(const v1::ScoreOptions& options);
 absl::StatusOr<FillOptions> ToOptions(const v1::FillOptions& options);
 
@@ -43,8 +44,8 @@ absl::StatusOr<int32_t> MaxNewTokens(int64_t asked, int64_t prompt, int64_t long
 // The same of pixels, after a prompt of an image: unasked, all that are left.
 absl::StatusOr<int32_t> MaxNewPixels(int64_t asked, const JobInput& prompt, int64_t longest);
 
-// How many inputs a request has, between 1 and `most`.
-absl::Status CheckCount(int64_t inputs, int64_t most);
+// How many inputs a request has, between 1 and `most`. `field`: what they are called.
+absl::Status CheckCount(int64_t inputs, int64_t most, std::string_view field = "inputs");
 
 absl::Status CheckPriority(const v1::Target& target);
 

@@ -18,6 +18,7 @@ class EmbedJob : public AnsweringJob<Embedded> {
   Embedded Answer() override {
     const bool as_it_is = options_.normalize == Normalize::kNo ||
                           (options_.normalize == Normalize::kModel && !info().normalize);
+    if (options_.dimensions > 0) vector_.resize(options_.dimensions);
     if (!as_it_is) ScaleToLengthOne(vector_);
     return {.vector = std::move(vector_), .usage = Spent()};
   }

@@ -18,6 +18,7 @@ struct EmbedOptions {
     kNo
   };  // to length 1: as the model's configuration says, or in any case
   Normalize normalize = Normalize::kModel;
+  int64_t dimensions = 0;  // only the first so many, normalised after that; at most output_width; 0: all
 };
 
 struct Embedded {

@@ -145,7 +145,7 @@ absl::StatusOr<std::string> CheckServer(const config::v1::ServerConfig& config) 
                           Cat("model '", model.name(), "': ", loaded.status().message()));
     const ModelInfo& info = loaded->model->info();
     report += Cat(model.name(), ": ", info.parameters, " parameters, ", std::string(Name(info.precision)),
-                  ", answers ", absl::StrJoin(RpcsOf(info), ", "), "\n");
+                  ", answers ", absl::StrJoin(RpcsOf(*loaded), ", "), "\n");
   }
   return report;
 }

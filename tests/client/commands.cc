@@ -6,11 +6,20 @@ namespace heed::cli {
 namespace {
 
 constexpr Command kCommands[] = {
-    {"classify", "[flags] [TEXT...]", "Labels.", Classify}, {"embed", "[flags] [TEXT...]", "Vectors.", Embed},
-    {"score", "[flags] [TEXT...]", "Likelihoods.", Score},  {"fill", "[flags] [TEXT...]", "Masks.", Fill},
-    {"generate", "[flags] [PROMPT...]", "Text.", Generate}, {"models", "[flags]", "A list.", Models},
-    {"describe", "[flags] [MODEL]", "A page.", Describe},   {"info", "[flags]", "The server.", Info},
-    {"health", "[flags]", "Ready or not.", Health},         {"top", "[flags]", "Live.", Top},
+    {"classify", "[flags] [TEXT...]", "Labels.", Classify},
+    {"embed", "[flags] [TEXT...]", "Vectors.", Embed},
+    {"score", "[flags] [TEXT...]", "Likelihoods.", Score},
+    {"fill", "[flags] [TEXT...]", "Masks.", Fill},
+    {"generate", "[flags] [PROMPT...]", "Text.", Generate},
+    {"models", "[flags]", "A list.", Models},
+    {"describe", "[flags] [MODEL]", "A page.", Describe},
+    {"info", "[flags]", "The server.", Info},
+    {"health", "[flags]", "Ready or not.", Health},
+    {"top", "[flags]", "Live.", Top},
+    {"rerank", "[flags] --query=TEXT [DOCUMENT...]", "An order.", Rerank},
+    {"answer", "[flags] --context=TEXT [QUESTION...]", "A span.", AnswerQuestions},
+    {"tokenize", "[flags] [TEXT...]", "Tokens.", Tokenize},
+    {"detokenize", "[flags] [IDS...]", "Text.", Detokenize},
 };
 
 }  // namespace

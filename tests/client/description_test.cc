@@ -121,6 +121,9 @@ v1::ModelDescription Known() {
   model.add_inputs(v1::INPUT_KIND_PAIR);
   model.add_rpcs("heed.v1.Inference.Score");
   model.add_rpcs("heed.v1.Inference.Generate");
+  model.set_default_prompt_name("query");
+  (*model.mutable_prompts())["query"] = "query: ";
+  (*model.mutable_prompts())["document"] = "";
   model.set_parameters(1234567);
   model.set_weight_bytes(25'500'000);
   model.set_precision(v1::PRECISION_BF16);
@@ -169,6 +172,7 @@ TEST(Describe, IsAPageOfAllThatIsKnown) {
                          "vectors        of 384 numbers\n"
                          "inputs         text, pair\n"
                          "calls          Score, Generate\n"
+                         "prompts        document \"\", query \"query: \" (by default)\n"
                          "decoding       exact\n"
                          "special tokens bos 1, eos 2 3, pad 0, mask 4, decoder start 5\n"
                          "longest        any length\n"

@@ -15,8 +15,8 @@ namespace {
 using Context = FakeServer::Context;
 
 template <typename Request, typename Response>
-grpc::Status Answer(const FakeServer::Method<Request, Response>& method, Context* context,
-                    const Request* request, Response* response) {
+grpc::Status AnswerBy(const FakeServer::Method<Request, Response>& method, Context* context,
+                      const Request* request, Response* response) {
   if (!method) return {grpc::UNIMPLEMENTED, "not in this test"};
   return method(*context, *request, *response);
 }
@@ -24,31 +24,43 @@ grpc::Status Answer(const FakeServer::Method<Request, Response>& method, Context
 struct Inference : v1::Inference::Service {
   explicit Inference(FakeServer* fake) : fake(fake) {}
   grpc::Status Classify(Context* c, const v1::ClassifyRequest* q, v1::ClassifyResponse* r) override {
-    return Answer(fake->classify, c, q, r);
+    return AnswerBy(fake->classify, c, q, r);
   }
   grpc::Status Embed(Context* c, const v1::EmbedRequest* q, v1::EmbedResponse* r) override {
-    return Answer(fake->embed, c, q, r);
+    return AnswerBy(fake->embed, c, q, r);
   }
   grpc::Status Score(Context* c, const v1::ScoreRequest* q, v1::ScoreResponse* r) override {
-    return Answer(fake->score, c, q, r);
+    return AnswerBy(fake->score, c, q, r);
   }
   grpc::Status Fill(Context* c, const v1::FillRequest* q, v1::FillResponse* r) override {
-    return Answer(fake->fill, c, q, r);
+    return AnswerBy(fake->fill, c, q, r);
+  }
+  grpc::Status Rerank(Context* c, const v1::RerankRequest* q, v1::RerankResponse* r) override {
+    return AnswerBy(fake->rerank, c, q, r);
+  }
+  grpc::Status Answer(Context* c, const v1::AnswerRequest* q, v1::AnswerResponse* r) override {
+    return AnswerBy(fake->answer, c, q, r);
+  }
+  grpc::Status Tokenize(Context* c, const v1::TokenizeRequest* q, v1::TokenizeResponse* r) override {
+    return AnswerBy(fake->tokenize, c, q, r);
+  }
+  grpc::Status Detokenize(Context* c, const v1::DetokenizeRequest* q, v1::DetokenizeResponse* r) override {
+    return AnswerBy(fake->detokenize, c, q, r);
   }
   grpc::Status Generate(Context* c, const v1::GenerateRequest* q,
                         grpc::ServerWriter<v1::GenerateEvent>* r) override {
-    return Answer(fake->generate, c, q, r);
+    return AnswerBy(fake->generate, c, q, r);
   }
   FakeServer* fake;
 };
 struct Models : v1::Models::Service {
   explicit Models(FakeServer* fake) : fake(fake) {}
   grpc::Status ListModels(Context* c, const v1::ListModelsRequest* q, v1::ListModelsResponse* r) override {
-    return Answer(fake->list_models, c, q, r);
+    return AnswerBy(fake->list_models, c, q, r);
   }
   grpc::Status DescribeModel(Context* c, const v1::DescribeModelRequest* q,
                              v1::ModelDescription* r) override {
-    return Answer(fake->describe_model, c, q, r);
+    return AnswerBy(fake->describe_model, c, q, r);
   }
   FakeServer* fake;
 };
@@ -56,10 +68,10 @@ struct Description : v1::Server::Service {
   explicit Description(FakeServer* fake) : fake(fake) {}
   grpc::Status DescribeServer(Context* c, const v1::DescribeServerRequest* q,
                               v1::ServerDescription* r) override {
-    return Answer(fake->describe_server, c, q, r);
+    return AnswerBy(fake->describe_server, c, q, r);
   }
   grpc::Status GetMetrics(Context* c, const v1::GetMetricsRequest* q, v1::GetMetricsResponse* r) override {
-    return Answer(fake->get_metrics, c, q, r);
+    return AnswerBy(fake->get_metrics, c, q, r);
   }
   FakeServer* fake;
 };
@@ -67,7 +79,7 @@ struct Health : grpc::health::v1::Health::Service {
   explicit Health(FakeServer* fake) : fake(fake) {}
   grpc::Status Check(Context* c, const grpc::health::v1::HealthCheckRequest* q,
                      grpc::health::v1::HealthCheckResponse* r) override {
-    return Answer(fake->check, c, q, r);
+    return AnswerBy(fake->check, c, q, r);
   }
   FakeServer* fake;
 };

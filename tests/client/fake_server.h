@@ -37,6 +37,10 @@ class FakeServer {
   Method<v1::ScoreRequest, v1::ScoreResponse> score;
   Method<v1::FillRequest, v1::FillResponse> fill;
   Method<v1::GenerateRequest, grpc::ServerWriter<v1::GenerateEvent>> generate;
+  Method<v1::RerankRequest, v1::RerankResponse> rerank;
+  Method<v1::AnswerRequest, v1::AnswerResponse> answer;
+  Method<v1::TokenizeRequest, v1::TokenizeResponse> tokenize;
+  Method<v1::DetokenizeRequest, v1::DetokenizeResponse> detokenize;
   Method<v1::ListModelsRequest, v1::ListModelsResponse> list_models;
   Method<v1::DescribeModelRequest, v1::ModelDescription> describe_model;
   Method<v1::DescribeServerRequest, v1::ServerDescription> describe_server;

@@ -86,6 +86,8 @@ TEST_F(SentenceModulesTest, WhatIsNotServedIsRefusedByName) {
   EXPECT_THAT(Refusal(), HasSubstr("1_Pooling/config.json: pooling_mode_max_tokens: several poolings"));
   Write("1_Pooling/config.json", "{}");
   EXPECT_THAT(Refusal(), HasSubstr("1_Pooling/config.json: no pooling mode is set"));
+  Write("1_Pooling/config.json", R"({"pooling_mode_cls_token": true, "include_prompt": false})");
+  EXPECT_THAT(Refusal(), HasSubstr("1_Pooling/config.json: include_prompt: false is not served"));
   Write("modules.json", "{}");
   EXPECT_THAT(Refusal(), HasSubstr("modules.json: is not a list"));
 }

@@ -159,7 +159,9 @@ TEST(GlobalInput, IsInTheModelsDescription) {
   EXPECT_GT(with.costs().rbegin()->multiply_adds(), without.costs().rbegin()->multiply_adds())
       << "of as many global tokens as the file says, or of one";
   EXPECT_FALSE(describe("plain").has_global_input());
-  EXPECT_EQ(describe("none").rpcs_size(), 0) << "no RPC answers the rows of two streams";
+  const v1::ModelDescription none = describe("none");
+  ASSERT_EQ(none.rpcs_size(), 2) << "no RPC answers the rows of two streams";
+  EXPECT_EQ(none.rpcs(0), "heed.v1.Inference.Tokenize");
 }
 
 }  // namespace

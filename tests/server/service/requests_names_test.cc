@@ -120,12 +120,14 @@ TEST(Names, OfModelsThatAnswerOtherRpcsAreRefused) {
 }
 
 TEST(Names, OfModelsThatReadOrAnswerOtherThanTokensAreRefused) {
-  const std::function<void(ModelInfo&)> changes[] = {
-      [](ModelInfo& info) { info.input = {.kind = InputRow::Kind::kTableRow}; },
-      [](ModelInfo& info) { info.input = {.kind = InputRow::Kind::kVector, .ids = 0, .numbers = 3}; },
-      [](ModelInfo& info) { info.answers_tokens = info.pooled = false; },  // rows that were pooled, latents
+  const std::string none = "none of heed.v1.Inference", text_only = "Tokenize, Detokenize";
+  const std::pair<std::string, std::function<void(ModelInfo&)>> changes[] = {
+      {none, [](ModelInfo& info) { info.input = {.kind = InputRow::Kind::kTableRow}; }},
+      {none, [](ModelInfo& info) { info.input = {.kind = InputRow::Kind::kVector, .ids = 0, .numbers = 3}; }},
+      // Rows that were pooled, latents.
+      {text_only, [](ModelInfo& info) { info.answers_tokens = info.pooled = false; }},
   };
-  for (const auto& change : changes) {
+  for (const auto& [answers, change] : changes) {
     auto world = World::Ready(EveryModel([&](FakeModel& model) {
       ModelInfo info = model.info();
       change(info);
@@ -136,8 +138,7 @@ TEST(Names, OfModelsThatReadOrAnswerOtherThanTokensAreRefused) {
       ExpectTold(AskFor(*world, rpc, Named(rpc.model)).status,
                  {.reason = "RPC_UNSUPPORTED",
                   .field = "target.model",
-                  .message = Cat("'", rpc.model, "' does not answer ", rpc.name,
-                                 ", it answers none of heed.v1.Inference")});
+                  .message = Cat("'", rpc.model, "' does not answer ", rpc.name, ", it answers ", answers)});
     }
     EXPECT_TRUE(Describe(*world, "reader").ok());
   }

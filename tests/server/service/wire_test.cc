@@ -23,7 +23,8 @@ constexpr const char* kMethods[] = {
     "/heed.v1.Inference/Classify",   "/heed.v1.Inference/Embed",       "/heed.v1.Inference/Score",
     "/heed.v1.Inference/Fill",       "/heed.v1.Inference/Generate",    "/heed.v1.Models/ListModels",
     "/heed.v1.Models/DescribeModel", "/heed.v1.Server/DescribeServer", "/heed.v1.Server/GetMetrics",
-    "/grpc.health.v1.Health/Check",  "/grpc.health.v1.Health/Watch"};
+    "/heed.v1.Inference/Tokenize",   "/heed.v1.Inference/Detokenize",  "/heed.v1.Inference/Rerank",
+    "/heed.v1.Inference/Answer",     "/grpc.health.v1.Health/Check",   "/grpc.health.v1.Health/Watch"};
 
 TEST(Wire, BytesThatAreNoMessageAreTheCallersMistake) {
   auto world = World::Ready(OneClassifier());
