@@ -43,7 +43,7 @@ class TokenizeInputs final : public OneByOne<v1::TokenizeRequest, v1::TokenizeRe
   absl::StatusOr<v1::Tokenized> Answer(int i) override {
     ASSIGN_OR_RETURN(const Encoding encoding, Encode(request().inputs(i), Cat("inputs[", i, "]")));
     RETURN_IF_ERROR(Reserve(TokenizedBytes(std::ssize(encoding.ids), PieceBytes(encoding))));
-    call().record().Read(std::ssize(encoding.ids));
+    call().record().Add({.tokens_read = std::ssize(encoding.ids)});
     v1::Tokenized answer;
     answer.mutable_tokens()->mutable_ids()->Add(encoding.ids.begin(), encoding.ids.end());
     if (model().info().type_vocab_size > 1)
@@ -121,7 +121,7 @@ class DetokenizeInputs final : public OneByOne<v1::DetokenizeRequest, v1::Detoke
     int64_t spelled = 0;
     for (const int32_t id : ids) spelled += std::ssize(model().tokenizer()->Spelling(id));
     RETURN_IF_ERROR(Reserve(DetokenizedBytes(std::ssize(ids), spelled)));
-    call().record().Read(std::ssize(ids));
+    call().record().Add({.tokens_read = std::ssize(ids)});
     v1::Detokenized answer;
     answer.set_text(model().tokenizer()->Decode(ids, request().options().skip_special_tokens()));
     return answer;
