@@ -243,7 +243,7 @@ TEST(Embedding, AnInputIsAsLongAsTheModelSaysWhateverItsPositions) {
   const auto longest = [](const Json& options) {
     return MakeRandomModel(Encoder(options))->info().max_tokens;
   };
-  EXPECT_EQ(longest({}), 0);
+  EXPECT_EQ(longest(Json::object()), 0);
   EXPECT_EQ(longest({{"max_seq_length", 20}}), 20);
   EXPECT_EQ(longest({{"positions", "learned"}, {"max_position_embeddings", 40}, {"max_seq_length", 20}}), 20);
   EXPECT_EQ(longest({{"positions", "learned"}, {"max_position_embeddings", 40}, {"max_seq_length", 400}}),
