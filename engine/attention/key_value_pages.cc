@@ -72,11 +72,11 @@ int64_t KeyValuePages::PackedBytes(DType type, int64_t head_dim) {
 }
 
 KeyValuePages::Page KeyValuePages::NewPage(int64_t used) const {
-  return std::make_shared<Buffer>(Buffer::Lasting(PageBytes(type_, head_dim_, used, has_keys(), page_)));
+  return Page(Buffer::Lasting(PageBytes(type_, head_dim_, used, has_keys(), page_)));
 }
 
 char* KeyValuePages::Packed(int64_t position, const void* loose) const {
-  if (position < packed_end()) return PageOf(position)->as<char>();
+  if (position < packed_end()) return PageOf(position).data;
   return static_cast<char*>(const_cast<void*>(loose));
 }
 
@@ -132,8 +132,8 @@ void KeyValuePages::GrowLast(int64_t used) {
   if (page_ != kSmallPage && !shared) return;  // no page of these is ever too small
   const int64_t held = InPage(end_);
   Page& last = pages_.back();
-  if (static_cast<int64_t>(last->size()) == PageBytes(type_, head_dim_, used, has_keys(), page_)) {
-    if (shared) last = std::make_shared<Buffer>(*last);
+  if (static_cast<int64_t>(last.memory->size()) == PageBytes(type_, head_dim_, used, has_keys(), page_)) {
+    if (shared) last = Page(Buffer(*last.memory));
     return;
   }
   const Page larger = NewPage(used);
@@ -142,17 +142,17 @@ void KeyValuePages::GrowLast(int64_t used) {
     std::memcpy(LooseKeys(larger, held).data, keys.data, has_keys() ? held * head_dim_ * SizeOf(type_) : 0);
     std::memcpy(LooseValues(larger, held).data, values.data, held * head_dim_ * SizeOf(type_));
   } else {
-    Fill(larger->as<char>(), 0, keys, values);
+    Fill(larger.data, 0, keys, values);
   }
   last = larger;
 }
 
 Rows KeyValuePages::LooseKeys(const Page& page, int64_t count) const {
-  return {type_, page->as<char>(), count, head_dim_, head_dim_};
+  return {type_, page.data, count, head_dim_, head_dim_};
 }
 
 Rows KeyValuePages::LooseValues(const Page& page, int64_t count) const {
-  char* values = page->as<char>() + (has_keys() ? page->size() / 2 : 0);
+  char* values = page.data + (has_keys() ? page.memory->size() / 2 : 0);
   return {type_, values, count, head_dim_, head_dim_};
 }
 
@@ -169,7 +169,7 @@ void KeyValuePages::Write(int64_t position, const Rows& keys, const Rows& values
     const Page& page = PageOf(position + row);
     const Rows k = keys.Slice(row, has_keys() ? count : 0), v = values.Slice(row, count);
     if (position + row < packed_end()) {
-      Fill(page->as<char>(), place, k, v);
+      Fill(page.data, place, k, v);
     } else {
       if (has_keys()) Convert(k, LooseKeys(page, place + count).Slice(place, count));
       Convert(v, LooseValues(page, place + count).Slice(place, count));
@@ -228,16 +228,16 @@ void KeyValuePages::Archive(StateArchive& archive, int64_t begin, int64_t end) {
 
 // Loose rows as they are; else whole pieces: what no row has filled is zeros.
 void KeyValuePages::ArchivePage(StateArchive& archive, const Page& page, int64_t used) {
-  if (archive.measuring()) return archive.Bytes(*page, page->size());
+  if (archive.measuring()) return archive.Bytes(*page.memory, page.memory->size());
   if (IsLoose(page_, used)) {
     const int64_t bytes = used * head_dim_ * SizeOf(type_);
     if (has_keys()) archive.Bytes(LooseKeys(page, used).data, bytes);
     return archive.Bytes(LooseValues(page, used).data, bytes);
   }
   const int64_t pieces = RoundUp(used, kSoftmaxPiece);
-  archive.Bytes(KeysOf(page->as<char>(), 0), pieces / kSoftmaxPiece * key_panel_bytes_);
+  archive.Bytes(KeysOf(page.data, 0), pieces / kSoftmaxPiece * key_panel_bytes_);
   for (int64_t c = 0; c < value_columns_; c += kValuePanel) {
-    archive.Bytes(ValuesOf(page->as<char>(), 0, c), pieces * PanelWidth(c) * SizeOf(type_));
+    archive.Bytes(ValuesOf(page.data, 0, c), pieces * PanelWidth(c) * SizeOf(type_));
   }
 }
 

@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "engine/attention/attention.h"
@@ -96,7 +97,12 @@ class KeyValuePages {
                        int64_t page = kPage);
 
  private:
-  using Page = std::shared_ptr<Buffer>;
+  struct Page {
+    explicit Page(Buffer buffer)
+        : memory(std::make_shared<Buffer>(std::move(buffer))), data(memory->as<char>()) {}
+    std::shared_ptr<Buffer> memory;
+    char* data;  // of the memory: a step that finds nothing in the caches misses once a page, not twice
+  };
   static bool IsLoose(int64_t page, int64_t used) {
     return page == kSmallPage && used > 0 && used <= page / 2;
   }

@@ -31,25 +31,6 @@ T Load(const void* data, int64_t i) {
 
 }  // namespace
 
-int64_t SizeOf(DType dtype) {
-  switch (dtype) {
-    case DType::kF64:
-    case DType::kI64:
-      return 8;
-    case DType::kF32:
-    case DType::kI32:
-      return 4;
-    case DType::kBf16:
-    case DType::kF16:
-      return 2;
-    case DType::kS8:
-    case DType::kU8:
-    case DType::kBool:
-      return 1;
-  }
-  LOG(FATAL) << "no such dtype: " << static_cast<int>(dtype);
-}
-
 std::string_view Name(DType dtype) {
   switch (dtype) {
     case DType::kF64:

@@ -3,6 +3,7 @@
 #ifndef HEED_ENGINE_TENSOR_TENSOR_H_
 #define HEED_ENGINE_TENSOR_TENSOR_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -15,7 +16,11 @@ namespace heed {
 
 enum class DType : uint8_t { kF64, kF32, kBf16, kF16, kI64, kI32, kS8, kU8, kBool };
 
-int64_t SizeOf(DType dtype);         // bytes of one number
+// Bytes of one number.
+constexpr int64_t SizeOf(DType dtype) {
+  constexpr int64_t kBytes[] = {8, 4, 2, 2, 8, 4, 1, 1, 1};  // by DType
+  return kBytes[static_cast<size_t>(dtype)];
+}
 std::string_view Name(DType dtype);  // as safetensors spells it: "F32", "BF16", ...
 
 // bfloat16: the upper half of a float. Conversion rounds to nearest, ties to even; NaN stays NaN.

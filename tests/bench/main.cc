@@ -22,12 +22,14 @@ constexpr Section kSections[] = {
     {"long", heed::LongSection},
     {"longformer", heed::LongformerSection},
     {"text", heed::TextSection},
+    {"tokenizers", heed::TokenizersSection},
     {"serve", heed::ServeSection},
     {"variants", heed::VariantsSection},
     {"experts", heed::ExpertsSection},
     {"survey", heed::SurveySection},
     {"published", heed::PublishedSection},
     {"shipped", heed::ShippedSection},
+    {"checkpoints", heed::CheckpointsSection},
 };
 
 const Section* Find(std::string_view name) {

@@ -1,11 +1,7 @@
 // What a token costs beside the model: drawing it from a large vocabulary, and reading text.
-#include <filesystem>
 #include <random>
-#include <set>
 #include <string>
 
-#include "absl/strings/str_format.h"
-#include "engine/base/file.h"
 #include "engine/generation/sampling.h"
 #include "engine/text/tokenizer.h"
 #include "tests/bench/sections.h"
@@ -42,28 +38,6 @@ void Sampling() {
   }
 }
 
-// Each golden tokenizer on this repository's own documents: what its stages cost, with a vocabulary that is
-// small.
-void EncodingSpeed() {
-  const std::filesystem::path root = HEED_SOURCE_DIR;
-  std::string text;
-  for (const char* name : {"README.md", "CONTRIBUTING.md", "docs/operations.md", "docs/variants.md"})
-    text += ReadNamedFile(root / name, 1 << 20).value();
-  std::set<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(root / "tests/golden/tokenizers"))
-    names.insert(entry.path().filename());
-  Table table({"documents through a tokenizer", "speed    ", "bytes a token"});
-  for (const std::string& name : names) {
-    const auto tokenizer = LoadTokenizer(root / "tests/golden/tokenizers" / name).value();
-    size_t tokens = 0;
-    const double seconds =
-        LeastSeconds({[&] { tokens = tokenizer->Encode(text, std::nullopt, {}).value().ids.size(); }})[0];
-    const auto bytes = static_cast<double>(text.size());
-    table.Row(
-        {name, Rate(bytes / seconds, "B/s"), absl::StrFormat("%.2f", bytes / static_cast<double>(tokens))});
-  }
-}
-
 void Tokenizing() {
   Table table({"a megabyte through a WordLevel tokenizer", "time"});
   const auto tokenizer = LoadTokenizer(HEED_SOURCE_DIR "/models/polarity");
@@ -83,7 +57,6 @@ void Tokenizing() {
 void TextSection(Threads& threads) {
   Sampling();
   Tokenizing();
-  EncodingSpeed();
 }
 
 }  // namespace heed
