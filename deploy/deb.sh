@@ -28,6 +28,7 @@ fill() {
 }
 
 # "libc6 (>= 2.38), libgrpc++1.51t64 (>= 1.51.1), ...". The tool wants to be where sources are, beside a package's folder.
+# It does not know opentelemetry-cpp, whose libraries have no versions: control names that one.
 depends() {
   mkdir "$folder/DEBIAN"
   echo 'Source: heed' >build/deb/debian/control
