@@ -102,6 +102,10 @@ absl::StatusOr<LoadedModel> LoadFromFolder(const ModelSpec& spec) {
   if (info.head == Head::kEmbedding && loaded.tokenizer != nullptr) {
     ASSIGN_OR_RETURN(loaded.prompts, ReadSentencePrompts(spec.folder));
   }
+  const bool generates = info.head == Head::kLanguageModel && info.architecture != Architecture::kEncoder;
+  if (generates && loaded.tokenizer != nullptr) {
+    ASSIGN_OR_RETURN(loaded.chat_template, ChatTemplate::Load(spec.folder));
+  }
   loaded.description = Description(spec.folder);
   return loaded;
 }

@@ -15,6 +15,7 @@
 #include "engine/families/sentence_prompts.h"
 #include "engine/images/preprocessing.h"
 #include "engine/models/model.h"
+#include "engine/templates/chat_template.h"
 #include "engine/text/tokenizer.h"
 #include "server/clock.h"
 #include "server/scheduler.h"
@@ -37,6 +38,7 @@ struct LoadedModel {
   std::string description;                                  // the first paragraph of README.md, if any
   std::unique_ptr<const ImagePreprocessing> preprocessing;  // nullptr: images come as pixels only
   SentencePrompts prompts;                                  // of an embedder of texts
+  std::unique_ptr<const ChatTemplate> chat_template;        // nullptr: it reads no conversations
 };
 
 // Makes a model of its spec. Tests have their own.
@@ -55,6 +57,7 @@ struct ServedModel {
   const Tokenizer* tokenizer() const { return loaded.tokenizer.get(); }
   const SentencePrompts& prompts() const { return loaded.prompts; }
   const ImagePreprocessing* preprocessing() const { return loaded.preprocessing.get(); }
+  const ChatTemplate* chat_template() const { return loaded.chat_template.get(); }
 };
 
 enum class ModelState { kLoading, kReady, kFailed };

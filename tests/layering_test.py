@@ -15,11 +15,12 @@ WEIGHTS = OPS | {"engine/weights"}
 ATTENTION = WEIGHTS | {"engine/attention"}
 BLOCKS = ATTENTION | {"engine/blocks"}
 TEXT = WEIGHTS | {"engine/text"}
+TEMPLATES = TEXT | {"engine/templates"}
 IMAGES = BASE | {"engine/images"}
 FAMILIES = WEIGHTS | {"engine/families"}
 MODELS = BLOCKS | FAMILIES | TEXT | {"engine/models"}
 GENERATION = MODELS | {"engine/generation"}
-SERVER = GENERATION | IMAGES | {"server"}
+SERVER = GENERATION | IMAGES | TEMPLATES | {"server"}
 JOBS = SERVER | {"server/jobs"}
 CONFIG = SERVER | {"server/config", "proto"}
 OBSERVATION = SERVER | {"server/observation"}
@@ -37,6 +38,7 @@ MAY_INCLUDE = {
     "engine/families": FAMILIES,
     "engine/models": MODELS,
     "engine/text": TEXT,
+    "engine/templates": TEMPLATES,
     "engine/images": IMAGES,
     "engine/generation": GENERATION,
     "server": SERVER,

@@ -34,6 +34,7 @@ int Embed(Arguments& arguments, Terminal& terminal);
 int Score(Arguments& arguments, Terminal& terminal);
 int Fill(Arguments& arguments, Terminal& terminal);
 int Generate(Arguments& arguments, Terminal& terminal);
+int Chat(Arguments& arguments, Terminal& terminal);
 int Rerank(Arguments& arguments, Terminal& terminal);
 int AnswerQuestions(Arguments& arguments, Terminal& terminal);
 int Tokenize(Arguments& arguments, Terminal& terminal);

@@ -23,6 +23,8 @@ constexpr heed::cli::Command kCommands[] = {
     {"fill", "[flags] [TEXT...]", "The likeliest tokens where a text has the mask token.", heed::cli::Fill},
     {"generate", "[flags] [PROMPT...]", "Text that goes on from a prompt, shown as it is made.",
      heed::cli::Generate},
+    {"chat", "[flags] [MODEL]", "A conversation with a model that has a chat template, a line a message.",
+     heed::cli::Chat},
     {"rerank", "[flags] --query=TEXT [DOCUMENT...]", "Documents, those first that answer a query best.",
      heed::cli::Rerank},
     {"answer", "[flags] --context=TEXT [QUESTION...]", "Where in the context each question's answer stands.",

@@ -1,8 +1,6 @@
 // Each does to characters and to their origins what Hugging Face's tokenizers do.
 #include "engine/text/normalizers.h"
 
-#include <utf8proc.h>
-
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -26,17 +24,12 @@ absl::Status CheckGrowth(size_t before, size_t after) {
   return Invalid("the tokenizer's normalizer makes ", after, " characters of ", before, ", above ", limit);
 }
 
-char32_t Lower(char32_t c) {
-  if (c < 0x80) return c >= 'A' && c <= 'Z' ? c | 0x20 : c;
-  return static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(c)));
-}
-
 void Lowercase(Chars& text) {
   constexpr char32_t kDottedI = 0x130;  // the one character whose lower case is two
   Chars lower;
   lower.reserve(text.size());
   for (const Char& c : text) {
-    lower.push_back({Lower(c.code), c.begin, c.end});
+    lower.push_back({LowercaseOf(c.code), c.begin, c.end});
     if (c.code == kDottedI) lower.push_back({0x307, c.begin, c.end});
   }
   text = std::move(lower);

@@ -129,6 +129,16 @@ std::string ReplaceInvalidUtf8(std::string_view bytes) {
   return text;
 }
 
+char32_t LowercaseOf(char32_t c) {
+  if (c < 0x80) return c >= 'A' && c <= 'Z' ? c | 0x20 : c;
+  return static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(c)));
+}
+
+char32_t UppercaseOf(char32_t c) {
+  if (c < 0x80) return c >= 'a' && c <= 'z' ? c & ~char32_t{0x20} : c;
+  return static_cast<char32_t>(utf8proc_toupper(static_cast<utf8proc_int32_t>(c)));
+}
+
 bool IsSpace(char32_t c) {
   if (IsAscii(c)) return c == ' ' || (c >= '\t' && c <= '\r');
   return c == 0x85 || c == 0xa0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200a) || c == 0x2028 ||

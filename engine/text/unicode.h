@@ -14,6 +14,10 @@ int Utf8Bytes(char32_t character);
 // The same text, with U+FFFD for every longest part that cannot begin or go on as a character.
 std::string ReplaceInvalidUtf8(std::string_view bytes);
 
+// Of one character as one character: itself where it has none, or a longer one.
+char32_t LowercaseOf(char32_t c);
+char32_t UppercaseOf(char32_t c);
+
 bool IsSpace(char32_t c);           // property White_Space
 bool IsWord(char32_t c);            // \w as Unicode TS 18 has it: letters, marks, digits, connectors, joiners
 bool IsPunctuation(char32_t c);     // categories P, and ASCII's symbols

@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "engine/base/status.h"
 #include "engine/models/patches.h"
+#include "server/api/chat_inputs.h"
 #include "server/api/table_inputs.h"
 #include "server/error.h"
 
@@ -73,8 +74,7 @@ std::string KindOf(const v1::Input& input) {
   return v1::Input::descriptor()->FindFieldByNumber(input.kind_case())->name();
 }
 
-absl::Status CheckTextBytes(std::string_view text, int64_t most) {
-  const auto bytes = static_cast<int64_t>(text.size());
+absl::Status CheckTextBytes(int64_t bytes, int64_t most) {
   if (bytes <= most) return absl::OkStatus();
   return Beyond(
       Error(ErrorReason::kTextTooLarge, "the text has ", bytes, " bytes, at most ", most, " are read"), bytes,
@@ -82,7 +82,7 @@ absl::Status CheckTextBytes(std::string_view text, int64_t most) {
 }
 
 absl::Status CheckText(std::string_view text, int64_t most) {
-  RETURN_IF_ERROR(CheckTextBytes(text, most));
+  RETURN_IF_ERROR(CheckTextBytes(std::ssize(text), most));
   if (Blank(text)) return Error(ErrorReason::kInputEmpty, "the text is empty or white space");
   return absl::OkStatus();
 }
@@ -100,9 +100,10 @@ std::vector<v1::InputKind> KindsOf(const ServedModel& model) {
       break;
   }
   if (model.tokenizer() == nullptr) return {v1::INPUT_KIND_TOKENS};
-  const bool pairs = model.tokenizer()->Encode("a", "b", {}).ok();
-  if (!pairs) return {v1::INPUT_KIND_TEXT, v1::INPUT_KIND_TOKENS};
-  return {v1::INPUT_KIND_TEXT, v1::INPUT_KIND_TOKENS, v1::INPUT_KIND_PAIR};
+  std::vector<v1::InputKind> kinds = {v1::INPUT_KIND_TEXT, v1::INPUT_KIND_TOKENS};
+  if (model.tokenizer()->Encode("a", "b", {}).ok()) kinds.push_back(v1::INPUT_KIND_PAIR);
+  if (model.chat_template() != nullptr) kinds.push_back(v1::INPUT_KIND_CHAT);
+  return kinds;
 }
 
 InputReader::InputReader(const ServedModel* model, const ApiContext& api, const v1::TextOptions& options,
@@ -136,6 +137,10 @@ absl::StatusOr<ReadInput> InputReader::ReadContinuation(const v1::Input& input,
     return AtField(Invalid("a continuation has no global input: it is of what an encoder reads"),
                    where + ".global_input");
   }
+  if (input.has_chat()) {
+    return AtField(Invalid("a continuation is no conversation: it is text or tokens, as they are"),
+                   where + ".chat");
+  }
   if (!input.tokens().types().empty())
     return AtField(Invalid("a continuation's tokens have no types: all are 0"), where + ".tokens.types");
   return ReadIds(input, where, {.add_special_tokens = false});
@@ -158,6 +163,9 @@ absl::StatusOr<ReadInput> InputReader::ReadIds(const v1::Input& input, const std
                        .second_field = where + ".pair.second",
                        .field = where + ".pair"},
                       options);
+    case v1::Input::kChat:
+      if (model_->chat_template() == nullptr) return AtField(NotRead(input), where + ".chat");
+      return ReadChat(input.chat(), where + ".chat");
     case v1::Input::KIND_NOT_SET:
       return AtField(Error(ErrorReason::kInputEmpty,
                            "the input is empty: it is neither text nor tokens nor of any other kind"),
@@ -289,6 +297,17 @@ absl::StatusOr<ReadInput> InputReader::ReadPair(const NamedPair& pair, const Enc
     return AtField(status, pair.second_field);
   auto read = Encode(pair.first, pair.second, options);
   return read.ok() ? std::move(read) : AtField(read.status(), pair.field);
+}
+
+// By the model's own template, whose special tokens are those of the text: none is added.
+absl::StatusOr<ReadInput> InputReader::ReadChat(const v1::Chat& chat, const std::string& where) const {
+  if (absl::Status status = CheckTextBytes(BytesOf(chat), text_bytes_); !status.ok())
+    return AtField(status, where);
+  const auto text = TextOf(chat, *model_->chat_template());
+  if (!text.ok()) return Within(text.status(), where);
+  if (absl::Status status = CheckText(*text, text_bytes_); !status.ok()) return AtField(status, where);
+  auto read = Encode(*text, std::nullopt, {.add_special_tokens = false});
+  return read.ok() ? std::move(read) : AtField(read.status(), where);
 }
 
 absl::StatusOr<ReadInput> InputReader::ReadTokens(const v1::Tokens& tokens, const std::string& where,

@@ -50,8 +50,8 @@ absl::Status BeginImage(const ServedModel& model, JobInput* input);
 
 // "image": the field of Input that is set.
 std::string KindOf(const v1::Input& input);
-// TEXT_TOO_LARGE, with both numbers, for more than `most` bytes.
-absl::Status CheckTextBytes(std::string_view text, int64_t most);
+// TEXT_TOO_LARGE, with both numbers, for a text of more than `most` bytes.
+absl::Status CheckTextBytes(int64_t bytes, int64_t most);
 // The same; and INPUT_EMPTY for white space alone.
 absl::Status CheckText(std::string_view text, int64_t most);
 
@@ -89,6 +89,7 @@ class InputReader {
   absl::StatusOr<ReadInput> ReadText(const v1::Input& input, const std::string& where,
                                      const EncodeOptions& options) const;
   absl::StatusOr<ReadInput> ReadPair(const NamedPair& pair, const EncodeOptions& options) const;
+  absl::StatusOr<ReadInput> ReadChat(const v1::Chat& chat, const std::string& where) const;
   absl::StatusOr<ReadInput> ReadTokens(const v1::Tokens& tokens, const std::string& where,
                                        const EncodeOptions& options) const;
   // Of what is no text.

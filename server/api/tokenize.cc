@@ -55,13 +55,14 @@ class TokenizeInputs final : public OneByOne<v1::TokenizeRequest, v1::TokenizeRe
   absl::StatusOr<Encoding> Encode(const v1::Input& input, const std::string& where) const {
     switch (input.kind_case()) {
       case v1::Input::kText:
-        if (absl::Status status = CheckTextBytes(input.text(), text_bytes_); !status.ok())
+        if (absl::Status status = CheckTextBytes(std::ssize(input.text()), text_bytes_); !status.ok())
           return AtField(status, where + ".text");
         return Encode(input.text(), std::nullopt, where + ".text");
       case v1::Input::kPair:
-        if (absl::Status status = CheckTextBytes(input.pair().first(), text_bytes_); !status.ok())
+        if (absl::Status status = CheckTextBytes(std::ssize(input.pair().first()), text_bytes_); !status.ok())
           return AtField(status, where + ".pair.first");
-        if (absl::Status status = CheckTextBytes(input.pair().second(), text_bytes_); !status.ok())
+        if (absl::Status status = CheckTextBytes(std::ssize(input.pair().second()), text_bytes_);
+            !status.ok())
           return AtField(status, where + ".pair.second");
         return Encode(input.pair().first(), input.pair().second(), where + ".pair");
       case v1::Input::KIND_NOT_SET:

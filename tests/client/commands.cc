@@ -20,6 +20,7 @@ constexpr Command kCommands[] = {
     {"answer", "[flags] --context=TEXT [QUESTION...]", "A span.", AnswerQuestions},
     {"tokenize", "[flags] [TEXT...]", "Tokens.", Tokenize},
     {"detokenize", "[flags] [IDS...]", "Text.", Detokenize},
+    {"chat", "[flags] [MODEL]", "Turns.", Chat},
 };
 
 }  // namespace
