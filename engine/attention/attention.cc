@@ -1,5 +1,7 @@
 #include "engine/attention/attention.h"
 
+#include <algorithm>
+
 #include "engine/base/status.h"
 #include "engine/base/type_table.h"
 
@@ -49,6 +51,13 @@ int64_t HeadDim(const AttentionSetting& setting, JsonFields& fields) {
   return setting.width / setting.num_heads;
 }
 
+int64_t ReadHeadDim(const AttentionSetting& setting, JsonFields& fields) {
+  constexpr int64_t kMostHeadDim = 1024;
+  if (fields.Has("head_dim")) return fields.Int("head_dim", 1, 1, kMostHeadDim);
+  fields.Ignore("head_dim");
+  return HeadDim(setting, fields);
+}
+
 ImageSize ReadImageSize(const AttentionSetting& setting, JsonFields& fields) {
   constexpr int64_t kMostSide = int64_t{1} << 30;
   const bool own = setting.grid.size() == 2;
@@ -64,10 +73,19 @@ int64_t Attention::LabelledStateBytes(int64_t tokens, int64_t) const { return St
 double Attention::LabelledCost(int64_t tokens, int64_t) const { return Cost(tokens, tokens); }
 
 void Attention::DropNumbers() {
-  for (Product& product : products_) {
+  const auto drop = [](Product& product) {
     for (Tensor* tensor : {&product.weight, &product.bias, &product.apart.weight, &product.apart.bias})
       *tensor = tensor->Form();
-  }
+  };
+  std::ranges::for_each(products_, drop);
+  if (result_) drop(*result_);
+}
+
+Tensor ZeroMatrix(int64_t rows, int64_t cols) {
+  auto memory = std::make_shared<Buffer>(Buffer::Zeros(rows * cols * sizeof(float)));
+  Tensor matrix{DType::kF32, {rows, cols}, memory->as<float>()};
+  matrix.memory = std::move(memory);
+  return matrix;
 }
 
 absl::StatusOr<Product> LoadProduct(const WeightScope& scope, std::string_view name, int64_t out,

@@ -116,6 +116,12 @@ struct Product {
   // Of the source's rows: they make it themselves, as the product of this number of their own attention,
   // which has these weights too. None: it is made of them.
   std::optional<int> lent{};
+  // Of the finished results of this product, not of the input: of one that is of the input's rows, or of one
+  // before it that is of results itself. It has no rows apart and does not choose.
+  std::optional<int> of{};
+  // With `of`: what is read, and what comes of it, are so many groups of columns side by side, and a group's
+  // is made of that group alone: weight [groups * a group's out, a group's in].
+  int64_t groups = 1;
   // What becomes of the results before anybody reads them, row by row (a norm, say); none: nothing. Not of
   // products that choose. Const and thread-safe.
   std::function<void(const Rows& results)> finish{};
@@ -215,18 +221,26 @@ class Attention {
   // The layer has packed them: their numbers are needed no more.
   void DropNumbers();
   int64_t out_width() const { return out_width_; }
+  // What is made of the rows that it gives before the output projection reads them; null: nothing.
+  const Product* result() const { return result_ ? &*result_ : nullptr; }
+  int64_t gated() const { return gated_; }
   DecodeClass decode() const { return decode_; }
   int64_t max_tokens() const { return max_tokens_; }
   bool data_dependent() const { return data_dependent_; }
   const RowLabels& labels() const { return labels_; }
   bool also_own_rows() const { return also_own_rows_; }
+  bool projected() const { return projected_; }
   bool reads_input() const { return reads_input_; }
   int64_t constant_bytes() const { return constant_bytes_; }
   int weighing_heads() const { return weighing_heads_; }
 
  protected:
   std::vector<Product> products_;
-  int64_t out_width_ = 0;  // heads * head_dim: the columns that o.weight reads
+  int64_t out_width_ = 0;  // heads * head_dim: the columns that o.weight reads, or result_
+  // Of these the last so many, as many as the layer is wide, are a gate instead: what the output projection
+  // makes of the others is multiplied by their sigmoid. 0: there is none.
+  int64_t gated_ = 0;
+  std::optional<Product> result_;  // in groups; then o.weight reads what it gives
   DecodeClass decode_ = DecodeClass::kExact;
   int64_t max_tokens_ = 0;  // the longest sequence, 0 = no limit of its own
   // What a row holds decides whom it meets: another precision's rounding may decide otherwise.
@@ -236,6 +250,8 @@ class Attention {
   bool reads_input_ =
       false;  // runs read AttentionRows::input, which must still be what products were made of
   int64_t constant_bytes_ = 0;  // of weights that are no products, as held in memory
+  // What it gives goes through a product of the layer's, o; else it is added as it is, hidden_size wide.
+  bool projected_ = true;
   // Heads whose weights may be asked for (AttentionRows::weights). 0: there is no softmax over all keys, or
   // there are keys that are nobody's.
   int weighing_heads_ = 0;
@@ -252,11 +268,16 @@ std::vector<std::string_view> AttentionTypes();
 // For variants' factories:
 // hidden_size / num_heads; where that is no whole number, the fields fail.
 int64_t HeadDim(const AttentionSetting& setting, JsonFields& fields);
+// The option head_dim, else the same.
+int64_t ReadHeadDim(const AttentionSetting& setting, JsonFields& fields);
 // Height and width of the image that positions are pixels of: the options of that name, else the model's own.
 // None: the fields fail.
 ImageSize ReadImageSize(const AttentionSetting& setting, JsonFields& fields);
 // The product `name` of shape [out, in] with its bias where the file has one.
 absl::StatusOr<Product> LoadProduct(const WeightScope& scope, std::string_view name, int64_t out, int64_t in);
+// An f32 matrix of zeros that a factory fills, by way of Writable().
+Tensor ZeroMatrix(int64_t rows, int64_t cols);
+inline float* Writable(const Tensor& made) { return static_cast<float*>(const_cast<void*>(made.data)); }
 // Several, each [hidden_size, hidden_size].
 absl::StatusOr<std::vector<Product>> LoadProducts(const WeightScope& scope,
                                                   const std::vector<std::string_view>& names,

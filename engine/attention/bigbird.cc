@@ -7,16 +7,23 @@
 //          each sees random_blocks[head, b, :]
 // Options: block_size (64 in the paper); num_blocks, the longest sequence in blocks, at least 3, or 1 with
 //   "etc"; num_random_blocks (3 in the paper, 0 for none); form ("itc").
+//   With "itc", after transformers, which in evaluation draws block 0 for every random one and counts it each
+//   time: first_block_count (1): rows between the global ones see each key of the first block so many times;
+//   full_up_to (0): in a sequence of at most so many rows all see all, each key once.
 // Tensors: q, k, v; random_blocks [heads, num_blocks - 2 or, with "etc", num_blocks, num_random_blocks], I64
 //   block numbers, unless there are none. They are the model's: nothing is drawn.
 // A shorter sequence has fewer blocks: with "itc" its own last one is global, and random blocks that it does
 // not have are nobody's. Encoder only.
 #include <algorithm>
+#include <cmath>
 #include <limits>
+#include <numbers>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "engine/attention/pattern_attention.h"
+#include "engine/base/round.h"
 #include "engine/base/status.h"
 
 namespace heed {
@@ -27,7 +34,8 @@ class BigBirdPattern : public Pattern {
  public:
   struct Plan {
     int64_t block = 1;
-    int64_t front = 0;  // global rows before the blocks; 0: the first and the last block are global
+    int64_t front = 0;       // global rows before the blocks; 0: the first and the last block are global
+    int64_t full_up_to = 0;  // rows of a sequence in which all see all
     int64_t randoms = 0;
     // So many for each block of the longest sequence that is not global.
     std::span<const int64_t> drawn{};
@@ -54,13 +62,16 @@ class BigBirdPattern : public Pattern {
   std::vector<Range> Runs(int64_t block, int64_t tokens) const;
   double KeysOf(int64_t block, int64_t tokens) const;
 
-  int64_t block_, front_, randoms_;
+  bool IsFull(int64_t tokens) const { return tokens <= std::max(front_, full_up_to_); }
+
+  int64_t block_, front_, full_up_to_, randoms_;
   std::vector<int32_t> drawn_;  // of a block ascending, each once, none that is near or global; then kNone
 };
 
 BigBirdPattern::BigBirdPattern(const Plan& plan)
     : block_(plan.block),
       front_(plan.front),
+      full_up_to_(plan.full_up_to),
       randoms_(plan.randoms),
       drawn_(plan.drawn.begin(), plan.drawn.end()) {
   constant_bytes_ = std::ssize(drawn_) * static_cast<int64_t>(sizeof(int32_t));
@@ -121,7 +132,7 @@ double BigBirdPattern::KeysOf(int64_t block, int64_t tokens) const {
 double BigBirdPattern::Pairs(int64_t rows, int64_t tokens) const {
   const auto n = static_cast<double>(tokens);
   double all = n * n;
-  if (tokens <= front_) return all * static_cast<double>(rows) / n;
+  if (IsFull(tokens)) return all * static_cast<double>(rows) / n;
   const Range between = BlocksBetween(tokens);
   for (int64_t b = between.begin; b < between.end; ++b)
     all -= static_cast<double>(RowsOf({b, b + 1}, tokens).size()) * (n - KeysOf(b, tokens));
@@ -130,7 +141,7 @@ double BigBirdPattern::Pairs(int64_t rows, int64_t tokens) const {
 
 std::vector<RowSection> BigBirdPattern::Sections(int64_t rows, int64_t tokens) const {
   const auto n = static_cast<double>(tokens);
-  const Range blocks = tokens <= front_ ? Range{0, 0} : BlocksBetween(tokens);
+  const Range blocks = IsFull(tokens) ? Range{0, 0} : BlocksBetween(tokens);
   if (blocks.begin >= blocks.end) return {{.rows = {0, rows}, .keys = n}};
   const Range between = RowsOf(blocks, tokens);
   const int64_t seen = (in_front() ? front_ + 3 * block_ : 5 * block_) + randoms_ * block_;
@@ -144,6 +155,73 @@ std::vector<RowSection> BigBirdPattern::Sections(int64_t rows, int64_t tokens) c
   return sections;
 }
 
+// One number for every key.
+class EqualBias : public ScoreBias {
+ public:
+  explicit EqualBias(double number) : values_(kKeyBlock, static_cast<float>(number * std::numbers::log2e)) {}
+  void Mark(const BiasBlock&, std::span<SoftmaxRow> rows) const override {
+    for (SoftmaxRow& row : rows) {
+      row.bias = values_.data();
+      row.bias_offset = 0;
+    }
+  }
+
+ private:
+  std::vector<float> values_;
+};
+
+// Form "itc" in which rows between the global ones see the first block's keys `count` times: once with the
+// others, then once more, each as `count` - 1 keys.
+class CountedFirstBlock : public PatternAttention {
+ public:
+  struct Counted {
+    int64_t block = 1, count = 2, full_up_to = 0;
+  };
+  CountedFirstBlock(const AttentionSetting& setting, PatternOptions options, std::vector<Product> products,
+                    int64_t max_tokens, const Counted& counted)
+      : PatternAttention(setting, std::move(options), std::move(products), max_tokens),
+        counted_(counted),
+        more_(std::log(static_cast<double>(counted.count - 1))) {
+    weighing_heads_ = 0;  // a key would have two weights
+    constant_bytes_ += kKeyBlock * SizeOf(DType::kF32);
+  }
+  double Cost(int64_t rows, int64_t tokens) const override {
+    const int64_t again = Between(tokens).size() * counted_.block;
+    return PatternAttention::Cost(rows, tokens) + static_cast<double>(again * options().heads) * PairCost() *
+                                                      static_cast<double>(rows) / static_cast<double>(tokens);
+  }
+  void Prepare(const AttentionRows& rows, const Tile& tile, SoftmaxQueries&, std::vector<KeySource>& sources,
+               std::vector<std::unique_ptr<ScoreBias>>&, Scratch&) const override {
+    const Range between = Between(rows.first + rows.count);
+    const int64_t row = rows.first + tile.row;
+    if (row < between.begin || row >= between.end) return;
+    sources.push_back({.pages = sources.front().pages,
+                       .sees = [block = counted_.block](int64_t) { return Range{0, block}; },
+                       .bias = &more_,
+                       .continues = true});
+  }
+
+ private:
+  // Rows that are not global.
+  Range Between(int64_t tokens) const {
+    if (tokens <= counted_.full_up_to) return {0, 0};
+    return {counted_.block, std::max(RoundDown(tokens - 1, counted_.block), counted_.block)};
+  }
+
+  Counted counted_;
+  EqualBias more_;
+};
+
+// What transformers has in place of random blocks. The fields fail where it makes no sense.
+CountedFirstBlock::Counted ReadCounted(JsonFields& fields, bool in_front, int64_t block) {
+  const CountedFirstBlock::Counted counted{.block = block,
+                                           .count = fields.Int("first_block_count", 1, 1, kMostSpan),
+                                           .full_up_to = fields.Int("full_up_to", 0, 0, kMostSpan)};
+  if (in_front && (counted.count > 1 || counted.full_up_to > 0))
+    fields.Fail("first_block_count and full_up_to are of form \"itc\"");
+  return counted;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Attention>> NewBigBirdAttention(const AttentionSetting& setting,
@@ -152,6 +230,7 @@ absl::StatusOr<std::unique_ptr<Attention>> NewBigBirdAttention(const AttentionSe
   const int64_t block = fields.RequiredInt("block_size", 1, kMostSpan),
                 blocks = fields.RequiredInt("num_blocks", in_front ? 1 : 3, kMostSpan),
                 randoms = fields.RequiredInt("num_random_blocks", 0, blocks);
+  const CountedFirstBlock::Counted counted = ReadCounted(fields, in_front, block);
   if (in_front && setting.front == 0)
     fields.Fail("form: \"etc\" needs global tokens before the sequence, the model's extra_global_tokens");
   if (setting.causal || setting.cross)
@@ -171,10 +250,18 @@ absl::StatusOr<std::unique_ptr<Attention>> NewBigBirdAttention(const AttentionSe
     patterns.push_back(std::make_shared<BigBirdPattern>(
         BigBirdPattern::Plan{.block = block,
                              .front = front,
+                             .full_up_to = counted.full_up_to,
                              .randoms = randoms,
                              .drawn = std::span<const int64_t>(drawn).subspan(head * of_head, of_head)}));
   }
-  return NewPatternAttention(setting, fields, scope, std::move(patterns), front + block * blocks);
+  const int64_t longest = front + block * blocks;
+  if (counted.count == 1) return NewPatternAttention(setting, fields, scope, std::move(patterns), longest);
+  PatternOptions options = PlainHeads(setting, fields);
+  RETURN_IF_ERROR(fields.Finish());
+  options.patterns = std::move(patterns);
+  ASSIGN_OR_RETURN(std::vector<Product> products, LoadQueriesKeysValues(setting, options, scope));
+  return std::make_unique<CountedFirstBlock>(setting, std::move(options), std::move(products), longest,
+                                             counted);
 }
 
 }  // namespace heed

@@ -257,7 +257,7 @@ HashedAttention::HashedAttention(const AttentionSetting& setting, HashedOptions 
       core_(ActivationType(setting.precision), options_.head_dim(), {.causal = options_.causal, .own = kOwn}),
       key_norm_(options_.head_dim(), 1 / std::sqrt(static_cast<float>(options_.head_dim()))) {
   products_ = std::move(products);
-  out_width_ = setting.width;
+  out_width_ = options_.heads() * options_.head_dim();
   data_dependent_ = true;
   decode_ = !options_.causal  ? DecodeClass::kNone
             : options_.strict ? DecodeClass::kExact

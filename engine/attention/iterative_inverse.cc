@@ -33,20 +33,26 @@ Matrix<float> IterativeInverse::At(float* work, int place) const {
   return {work + place * size_ * stride_, size_, columns_, stride_};
 }
 
-void IterativeInverse::Do(int step, int64_t first, int64_t count, float* work, Scratch& scratch) const {
-  if (step == 0) return Start(first, count, work, scratch);
-  Round((step - 1) / 4, (step - 1) % 4, first, count, work);
+void IterativeInverse::Do(int step, int64_t first, int64_t count, float* work, Scratch& scratch,
+                          float divisor) const {
+  if (step > 0) return Round((step - 1) / 4, (step - 1) % 4, first, count, work);
+  Start(first, count, work, divisor != 0 ? divisor : LargestColumnSum(work, scratch));
 }
 
-void IterativeInverse::Start(int64_t first, int64_t count, float* work, Scratch& scratch) const {
-  const Rows negative = AsRows(Negative(work)).Cols(0, size_);
+float IterativeInverse::LargestColumnSum(float* work, Scratch& scratch) const {
+  const ScratchFrame frame(scratch);
   float* sums = scratch.Take<float>(size_);
   std::fill_n(sums, size_, 0.0f);
-  AddColumnSums(negative, sums);
+  AddColumnSums(AsRows(Negative(work)).Cols(0, size_), sums);
+  return -*std::min_element(sums, sums + size_);
+}
+
+void IterativeInverse::Start(int64_t first, int64_t count, float* work, float divisor) const {
+  const Rows negative = AsRows(Negative(work)).Cols(0, size_);
   const Matrix<float> start = At(work, kInverse).Rows(first, count);
   for (int64_t r = 0; r < count; ++r) std::fill(start.row(r) + size_, start.row(r) + columns_, 0.0f);
   PackColumns(negative.Cols(first, count), 0, stride_, start.data);
-  Scale(1 / *std::min_element(sums, sums + size_), start);
+  Scale(-1 / divisor, start);
 }
 
 // With P = -A Z, and a quarter taken out of each term, which is exact:

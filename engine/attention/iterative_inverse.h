@@ -31,7 +31,9 @@ class IterativeInverse {
 
   // Where -A is to be put before the first step, its columns behind `size` zeros.
   Matrix<float> Negative(float* work) const { return At(work, kNegative); }
-  void Do(int step, int64_t first, int64_t count, float* work, Scratch& scratch) const;
+  float LargestColumnSum(float* work, Scratch& scratch) const;  // of A
+  // `divisor`, of step 0: instead of the largest column sum of A; 0: that.
+  void Do(int step, int64_t first, int64_t count, float* work, Scratch& scratch, float divisor = 0) const;
   // Z, after the last step.
   Matrix<float> Result(float* work) const { return At(work, kInverse); }
 
@@ -39,7 +41,7 @@ class IterativeInverse {
   enum Place : int { kNegative, kInverse, kOther, kProduct, kTerm, kPlaces };
 
   Matrix<float> At(float* work, int place) const;
-  void Start(int64_t first, int64_t count, float* work, Scratch& scratch) const;
+  void Start(int64_t first, int64_t count, float* work, float divisor) const;
   void Round(int round, int step, int64_t first, int64_t count, float* work) const;
 
   int64_t size_, columns_, stride_;

@@ -9,7 +9,8 @@
 // A token's score with itself is -1e5: it counts only where there is nothing else. At most chunk_length
 // tokens need no hash: all read all.
 // Options: chunk_length; num_hashes; num_buckets (even, or a list of even factors: an argmax each);
-//   chunks_before (1); chunks_after (0; encoder only); strict_causal (false; decoder only).
+//   chunks_before (1); chunks_after (0; encoder only); strict_causal (false; decoder only); head_dim
+//   (hidden_size / num_heads).
 // Tensors: q, v; rotations [heads, head_dim, num_hashes, sum of the factors / 2].
 //
 // In a decoder the sorting lets later tokens decide which earlier ones meet, though never what they say. A
@@ -53,7 +54,7 @@ std::vector<int64_t> ReadFactors(JsonFields& fields) {
 absl::StatusOr<HashedOptions> ReadOptions(const AttentionSetting& setting, JsonFields& fields) {
   HashedOptions options;
   options.hash.heads = setting.num_heads;
-  options.hash.head_dim = HeadDim(setting, fields);
+  options.hash.head_dim = ReadHeadDim(setting, fields);
   options.causal = setting.causal;
   options.strict = fields.Bool("strict_causal", false);
   options.chunk = fields.RequiredInt("chunk_length", 1, kMostChunk);
@@ -75,9 +76,13 @@ absl::StatusOr<HashedOptions> ReadOptions(const AttentionSetting& setting, JsonF
 absl::StatusOr<std::unique_ptr<Attention>> NewLshAttention(const AttentionSetting& setting,
                                                            JsonFields& fields, const WeightScope& scope) {
   ASSIGN_OR_RETURN(HashedOptions options, ReadOptions(setting, fields));
-  ASSIGN_OR_RETURN(std::vector<Product> products, LoadProducts(scope, {"q", "v"}, setting));
-  products[HashedAttention::kS].chooses = true;
   const BucketHash::Options& hash = options.hash;
+  std::vector<Product> products;
+  for (const char* name : {"q", "v"}) {
+    ASSIGN_OR_RETURN(products.emplace_back(),
+                     LoadProduct(scope, name, hash.heads * hash.head_dim, setting.width));
+  }
+  products[HashedAttention::kS].chooses = true;
   ASSIGN_OR_RETURN(std::vector<float> rotations,
                    scope.Floats("rotations", {hash.heads, hash.head_dim, hash.rounds, hash.directions()}));
   return std::make_unique<HashedAttention>(setting, std::move(options), std::move(products), rotations);

@@ -1,10 +1,12 @@
 // "nystrom": Nyströmformer (Xiong et al. 2021): m landmarks stand for all n rows; work grows as n m.
 //   softmax(Q K~') pinv(softmax(Q~ K~')) (softmax(Q~ K') V) + conv(V),  scores over sqrt(head_dim)
 // Landmark s of a head is the mean of the rows floor(s n / m) to floor((s + 1) n / m) - 1 of its q, or k.
-// pinv is iterative_inverse.h's, of each head and sequence by itself; conv is row_convolution.h's.
+// pinv is iterative_inverse.h's, of each head and sequence; conv is row_convolution.h's.
 // With n <= m the mixing is softmax(Q K') V, and the convolution stays.
 // Options: num_landmarks, m, 8,192 at most: while it is made, the inverse of as many takes 1.3 GB a head;
-//   conv_kernel, odd, 4,095 at most: a task holds as many rows (none, or 0: no convolution).
+//   conv_kernel, odd, 4,095 at most: a task holds as many rows (none, or 0: no convolution); inverse_start
+//   ("head"): by whose largest column sum the inverse's first guess is divided, each head's own or, with
+//   "all_heads", the largest of all heads' (as transformers has it).
 // Tensors: q, k, v; conv.weight [heads, 1, conv_kernel, 1].
 // Encoder only: a landmark is made of later rows too, so that a decoder would see the future.
 // State: keys and values of m landmarks a head; while they are found, also m (head_dim + 2) numbers for
@@ -47,7 +49,11 @@ Rows AsRows(Matrix<float> x) { return {DType::kF32, x.data, x.rows, x.cols, x.st
 
 class NystromAttention : public FewKeysAttention {
  public:
-  NystromAttention(const AttentionSetting& setting, int64_t head_dim, int64_t landmarks,
+  struct Landmarks {
+    int64_t count = 1;
+    bool start_together = false;  // the inverses of all heads begin with one divisor
+  };
+  NystromAttention(const AttentionSetting& setting, int64_t head_dim, const Landmarks& landmarks,
                    RowConvolution convolution, std::vector<Product> products);
 
   std::unique_ptr<AttentionRun> Start() const override;
@@ -67,7 +73,8 @@ class NystromAttention : public FewKeysAttention {
   // Of all that landmarks alone give a head to do.
   double SolveCost() const;
   // One task does that; else each of its steps is a stage, and a step's rows are tasks.
-  bool whole() const { return SolveCost() <= kTaskCost; }
+  bool whole() const { return !start_together_ && SolveCost() <= kTaskCost; }
+  bool start_together() const { return start_together_; }
   // Rows that landmarks read in one task.
   int64_t part() const;
 
@@ -89,14 +96,17 @@ class NystromAttention : public FewKeysAttention {
   IterativeInverse inverse_;
   RowConvolution convolution_;
   int64_t landmarks_;
+  bool start_together_;
 };
 
-NystromAttention::NystromAttention(const AttentionSetting& setting, int64_t head_dim, int64_t landmarks,
-                                   RowConvolution convolution, std::vector<Product> products)
+NystromAttention::NystromAttention(const AttentionSetting& setting, int64_t head_dim,
+                                   const Landmarks& landmarks, RowConvolution convolution,
+                                   std::vector<Product> products)
     : FewKeysAttention(setting, head_dim, std::move(products)),
-      inverse_(landmarks),
+      inverse_(landmarks.count),
       convolution_(std::move(convolution)),
-      landmarks_(landmarks) {
+      landmarks_(landmarks.count),
+      start_together_(landmarks.start_together) {
   constant_bytes_ = convolution_.bytes();
 }
 
@@ -187,6 +197,10 @@ class Run : public FewKeysRun {
   void Meet(int head, int64_t first, int64_t count, float* work, Scratch& scratch);
   void Merge(int head, int64_t first, int64_t count, Scratch& scratch);
   void Weigh(int head, int64_t first, int64_t count, float* work, Scratch& scratch);
+  float* Work(int64_t head) {  // where steps are stages
+    return work_.as<float>() + head * attention_->WorkBytes() / SizeOf(DType::kF32);
+  }
+  float Divisor(Scratch& scratch);
 
   const NystromAttention* attention_;
   Buffer landmarks_, parts_, work_;  // of all heads
@@ -293,8 +307,15 @@ void Run::Solve(int64_t head, Scratch& scratch) {
 void Run::SolveStep(int step, int64_t task, Scratch& scratch) {
   const int64_t rows = attention_->StepRows(step), tasks = Quotient(attention_->landmarks(), rows);
   const int64_t head = task / tasks;
-  float* work = work_.as<float>() + head * attention_->WorkBytes() / SizeOf(DType::kF32);
-  Step(step, static_cast<int>(head), task % tasks * rows, rows, work, scratch);
+  Step(step, static_cast<int>(head), task % tasks * rows, rows, Work(head), scratch);
+}
+
+// Of the first guesses of all heads, where they have one.
+float Run::Divisor(Scratch& scratch) {
+  float divisor = 0;
+  for (int head = 0; head < attention_->heads() && attention_->start_together(); ++head)
+    divisor = std::max(divisor, attention_->inverse().LargestColumnSum(Work(head), scratch));
+  return divisor;
 }
 
 void Run::Step(int step, int head, int64_t first, int64_t rows, float* work, Scratch& scratch) {
@@ -303,7 +324,8 @@ void Run::Step(int step, int head, int64_t first, int64_t rows, float* work, Scr
   if (step == NystromAttention::kMeet) return Meet(head, first, count, work, scratch);
   if (step == NystromAttention::kMerge) return Merge(head, first, count, scratch);
   if (step == NystromAttention::kWeigh) return Weigh(head, first, count, work, scratch);
-  attention_->inverse().Do(step - NystromAttention::kInvert, first, count, work, scratch);
+  const float divisor = step == NystromAttention::kInvert ? Divisor(scratch) : 0;
+  attention_->inverse().Do(step - NystromAttention::kInvert, first, count, work, scratch, divisor);
 }
 
 // -softmax(Q~ K~')
@@ -377,7 +399,9 @@ absl::StatusOr<std::unique_ptr<Attention>> NewNystromAttention(const AttentionSe
                                                                JsonFields& fields, const WeightScope& scope) {
   RefuseAllButEncoders(setting, "nystrom", "landmarks are means of later rows too", fields);
   const int64_t head_dim = HeadDim(setting, fields);
-  const int64_t landmarks = fields.RequiredInt("num_landmarks", 1, kMostLandmarks);
+  const NystromAttention::Landmarks landmarks{
+      .count = fields.RequiredInt("num_landmarks", 1, kMostLandmarks),
+      .start_together = fields.Choice("inverse_start", {"head", "all_heads"}) == "all_heads"};
   const int64_t kernel = fields.Int("conv_kernel", 0, 0, kMostKernel);
   if (kernel > 0 && kernel % 2 == 0)
     fields.Fail(Cat("conv_kernel: ", kernel, " is even: no row is in its middle"));

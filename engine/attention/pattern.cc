@@ -88,7 +88,7 @@ BlockPattern::BlockPattern(const Blocks& blocks) : blocks_(blocks) {
 
 Range BlockPattern::Sees(int, int64_t position) const {
   const int64_t place = position / blocks_.step, begin = place / blocks_.block * blocks_.block;
-  return {begin - blocks_.before, blocks_.causal ? place + 1 : begin + blocks_.block};
+  return {begin - blocks_.before, blocks_.causal ? place + 1 : begin + blocks_.block + blocks_.after};
 }
 
 int64_t BlockPattern::KeptFrom(int, int64_t places) const {
@@ -112,8 +112,14 @@ double BlockPattern::PairsOfTrack(int64_t places) const {
   const int64_t near = std::min(whole, before / block + 1);  // blocks with fewer than `before` places before
   const double earlier = static_cast<double>(near * (near - 1) / 2 * block) +
                          static_cast<double>(whole - near) * static_cast<double>(before);
-  return static_cast<double>(whole) * own(block) + static_cast<double>(block) * earlier + own(rest) +
-         static_cast<double>(rest * std::min(before, whole * block));
+  // Of whole blocks, those with fewer than `after` places behind them are the last.
+  const int64_t far = std::clamp<int64_t>((places - blocks_.after) / block, 0, whole);
+  const double later = static_cast<double>(far) * static_cast<double>(blocks_.after) +
+                       static_cast<double>(whole - far) *
+                           (static_cast<double>(places) -
+                            static_cast<double>(block) * static_cast<double>(whole + far + 1) / 2);
+  return static_cast<double>(whole) * own(block) + static_cast<double>(block) * (earlier + later) +
+         own(rest) + static_cast<double>(rest * std::min(before, whole * block));
 }
 
 double BlockPattern::AllPairs(int64_t tokens) const {

@@ -102,7 +102,7 @@ class BandPattern : public Pattern {
 };
 
 // Blocks of so many places that do not overlap: a row sees its own, in a decoder up to itself, and so many
-// places before its block. Places are positions, or, with a step, those of one residue.
+// places before its block and after it. Places are positions, or, with a step, those of one residue.
 class BlockPattern : public Pattern {
  public:
   struct Blocks {
@@ -110,6 +110,7 @@ class BlockPattern : public Pattern {
     int64_t before = 0;
     bool causal = false;
     int64_t step = 1;
+    int64_t after = 0;  // places after its block; not if causal
   };
   explicit BlockPattern(const Blocks& blocks);
   Range Sees(int set, int64_t position) const override;

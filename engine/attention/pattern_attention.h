@@ -12,6 +12,7 @@
 #include "engine/attention/distance_bias.h"
 #include "engine/attention/key_value_pages.h"
 #include "engine/attention/pattern.h"
+#include "engine/attention/position_scale.h"
 #include "engine/attention/softmax_core.h"
 #include "engine/ops/rows.h"
 
@@ -25,6 +26,7 @@ struct PatternOptions {
   double soft_cap = 0;  // not 0: they become cap tanh(score / cap), before any bias
   std::optional<Rotary> rotary;
   std::optional<HeadNorm> query_norm, key_norm;  // after rotation, which there is
+  std::optional<PositionScale> position_scale;   // of scores, before the cap
   std::optional<DistanceBias> bias;
   Patterns patterns;
   // Keys and values that every row sees beside those of its sequence, of each key-value head; or none.
@@ -33,8 +35,11 @@ struct PatternOptions {
   std::vector<float> sink_scores;
   // The products that give queries, keys and values; -1: there are none, and scores are the bias alone.
   int q = 0, k = 1, v = 2;
-  // The product whose sigmoid results are multiplied by, number by number; -1: none. Patterns of one pass.
+  // The product whose sigmoid results are multiplied by, number by number, or a head by one, its sigmoid or
+  // its softplus; -1: none. Patterns of one pass.
+  enum class Gating { kNumbers, kHeads, kHeadsBySoftplus };
   int gate = -1;
+  Gating gating = Gating::kNumbers;
 };
 
 class PatternAttention : public Attention {

@@ -91,6 +91,7 @@ void PatternRun::Attend(const AttentionRows& rows, const Tile& tile, std::vector
   queries.step = tile.step;
   queries.rotary = o.rotary ? &*o.rotary : nullptr;
   queries.norm = o.query_norm ? &*o.query_norm : nullptr;
+  queries.scale = o.position_scale ? &*o.position_scale : nullptr;
   if (!o.sink_scores.empty()) queries.sinks = &o.sink_scores[queries.first_head];
   if (passes_.size() > 1) {
     queries.lse = lse_.as<float>() + (tile.head * rows.count + tile.row) * group;
@@ -111,7 +112,14 @@ void PatternRun::Attend(const AttentionRows& rows, const Tile& tile, std::vector
   } else {
     core.Attend(queries, sources, scratch);
   }
-  if (o.gate >= 0) MultiplyBySigmoid(of_tile(rows.products[o.gate]), queries.out);
+  if (o.gate < 0) return;
+  const Rows& gates = rows.products[o.gate];
+  if (o.gating == PatternOptions::Gating::kNumbers) return MultiplyBySigmoid(of_tile(gates), queries.out);
+  const Rows of_heads = gates.Cols(queries.first_head, group);
+  const Rows of_rows{gates.dtype, of_heads.at(tile.row), tile.count, group, gates.stride * tile.step};
+  if (o.gating == PatternOptions::Gating::kHeadsBySoftplus) return MultiplyBySoftplus(of_rows, queries.out);
+  for (int head = 0; head < group; ++head)
+    MultiplyBySigmoid(of_rows.Cols(head, 1), queries.out.Cols(head * o.head_dim, o.head_dim));
 }
 
 // Tracks of all positions have them at their places.

@@ -77,9 +77,38 @@ void ScaleAsYarn(JsonFields& fields, double factor, Turning& turning) {
   }
 }
 
+// Each pair's frequency divided by a factor of its own (Ding et al. 2024).
+void ScaleEach(JsonFields& fields, Turning& turning) {
+  const Json& factors = fields.Raw("factors");
+  turning.factor = fields.Number("attention_factor", 1, 1e-6, kMostFactor);
+  if (!factors.is_array() || factors.size() != turning.frequencies.size())
+    return fields.Fail(Cat("factors: no list of ", turning.frequencies.size(), " numbers, one a pair"));
+  for (size_t t = 0; t < factors.size(); ++t) {
+    const double factor = factors[t].is_number() ? factors[t].get<double>() : 0;
+    if (!(factor >= 1e-6 && factor <= kMostFactor))
+      return fields.Fail(
+          Cat("factors[", t, "]: ", Shown(factors[t]), " is no number from 1e-06 to ", kMostFactor));
+    turning.frequencies[t] /= factor;
+  }
+}
+
+// The first pairs alone; the others keep their places, and are not turned.
+void TurnAShare(JsonFields& fields, Turning& turning) {
+  const double share = RequiredNumber(fields, "share", 0);
+  if (share > 1) fields.Fail(Cat("share: ", share, " is above 1"));
+  const auto turned = static_cast<int64_t>(share * static_cast<double>(turning.dims())) / 2;
+  for (int64_t t = std::min(turned, std::ssize(turning.frequencies)); t < std::ssize(turning.frequencies);
+       ++t)
+    turning.frequencies[t] = 0;
+}
+
 absl::Status Scale(JsonFields fields, Turning& turning) {
   if (!fields.Has("type")) fields.Fail("type is missing");
-  const std::string type = fields.Choice("type", {"linear", "llama3", "yarn"});
+  const std::string type = fields.Choice("type", {"linear", "llama3", "yarn", "proportional", "longrope"});
+  if (type == "proportional" || type == "longrope") {
+    type == "longrope" ? ScaleEach(fields, turning) : TurnAShare(fields, turning);
+    return fields.Finish();
+  }
   const double factor = RequiredNumber(fields, "factor", 1);
   if (type == "llama3") {
     ScaleAsLlama3(fields, factor, turning);

@@ -30,6 +30,9 @@ namespace heed {
 //                                         and keys are multiplied by attention_factor: if it is not given,
 //                                         m(mscale) / m(mscale_all_dim) where both are given, else m(1), with
 //                                         m(x) = 0.1 x ln(factor) + 1
+//   {type "proportional", share}          f for the first share of pairs, 0 for the others
+//   {type "longrope", factors, attention_factor (1)}   f / factors[t] (Ding et al. 2024); rotated queries and
+//                                         keys are multiplied by attention_factor
 absl::StatusOr<std::optional<Rotary>> ReadRotary(JsonFields& fields, int64_t head_dim);
 
 }  // namespace heed

@@ -1,12 +1,21 @@
+// "side_by_side": several attentions of the same rows, whose results lie side by side before the layer's
+// output: heads of different kinds in one layer, as Hymba (Dong et al. 2024) and Falcon H1 (TII 2025) have
+// softmax beside a state space. Each part is an attention as a layer has it, with its own options (num_heads
+// too) and state.
+// Options: parts, a list of 2 to 8 attentions: of one sequence, and none that reads labels, or the layer's
+// input beside its products. Tensors: parts.I. and what the part has, without its o.
 #include "engine/attention/side_by_side.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "engine/base/status.h"
 
 namespace heed {
 namespace {
+
+constexpr int64_t kMostParts = 8;
 
 class Run : public AttentionRun {
  public:
@@ -23,8 +32,9 @@ class Run : public AttentionRun {
   int64_t tokens() const override { return runs_.front()->tokens(); }
 
  private:
-  void DoOf(size_t kind, int64_t column, const AttentionRows& rows, int stage, int64_t task,
-            Scratch& scratch);
+  // What the kind has of the layer's products and results, whose first column is given.
+  AttentionRows Own(size_t kind, int64_t column, const AttentionRows& rows,
+                    std::vector<Rows>& products) const;
 
   const SideBySideAttention* attention_;
   std::vector<std::unique_ptr<AttentionRun>> runs_;  // by kind
@@ -35,8 +45,12 @@ class Run : public AttentionRun {
 std::vector<AttentionStage> Run::Begin(const AttentionRows& rows) {
   std::vector<AttentionStage> all;
   stages_.clear();
-  for (const auto& run : runs_) {
-    const std::vector<AttentionStage>& own = stages_.emplace_back(run->Begin(rows));
+  int64_t column = 0;
+  for (size_t kind = 0; kind < runs_.size(); ++kind) {
+    std::vector<Rows> products;
+    const std::vector<AttentionStage>& own =
+        stages_.emplace_back(runs_[kind]->Begin(Own(kind, column, rows, products)));
+    column += attention_->kinds()[kind].attention->out_width();
     all.resize(std::max(all.size(), own.size()));
     for (size_t i = 0; i < own.size(); ++i) {
       all[i].tasks += own[i].tasks;
@@ -50,22 +64,26 @@ void Run::Do(const AttentionRows& rows, int stage, int64_t task, Scratch& scratc
   int64_t column = 0;
   for (size_t kind = 0; kind < runs_.size(); ++kind) {
     const int64_t tasks = stage < std::ssize(stages_[kind]) ? stages_[kind][stage].tasks : 0;
-    if (task < tasks) return DoOf(kind, column, rows, stage, task, scratch);
+    if (task < tasks) {
+      std::vector<Rows> products;
+      return runs_[kind]->Do(Own(kind, column, rows, products), stage, task, scratch);
+    }
     task -= tasks;
     column += attention_->kinds()[kind].attention->out_width();
   }
 }
 
-void Run::DoOf(size_t kind, int64_t column, const AttentionRows& rows, int stage, int64_t task,
-               Scratch& scratch) {
+AttentionRows Run::Own(size_t kind, int64_t column, const AttentionRows& rows,
+                       std::vector<Rows>& products) const {
   const HeadsOfAKind& heads = attention_->kinds()[kind];
-  std::vector<Rows> products;
-  for (const HeadsOfAKind::Columns& columns : heads.products)
-    products.push_back(rows.products[columns.product].Cols(columns.first, columns.count));
   AttentionRows own = rows;
-  own.products = products.data();
+  if (rows.products != nullptr) {  // who only asks what there is to do has none yet
+    for (const HeadsOfAKind::Columns& columns : heads.products)
+      products.push_back(rows.products[columns.product].Cols(columns.first, columns.count));
+    own.products = products.data();
+  }
   own.out = rows.out.Cols(column, heads.attention->out_width());
-  runs_[kind]->Do(own, stage, task, scratch);
+  return own;
 }
 
 void Run::Archive(StateArchive& archive) {
@@ -87,6 +105,8 @@ SideBySideAttention::SideBySideAttention(std::vector<HeadsOfAKind> kinds, std::v
     decode_ = std::max(decode_, kind.attention->decode());
     data_dependent_ = data_dependent_ || kind.attention->data_dependent();
     constant_bytes_ += kind.attention->constant_bytes();
+    const int64_t most = kind.attention->max_tokens();
+    if (most > 0) max_tokens_ = max_tokens_ == 0 ? most : std::min(max_tokens_, most);
   }
 }
 
@@ -95,6 +115,12 @@ std::unique_ptr<AttentionRun> SideBySideAttention::Start() const { return std::m
 int64_t SideBySideAttention::StateBytes(int64_t tokens) const {
   int64_t sum = 0;
   for (const HeadsOfAKind& kind : kinds_) sum += kind.attention->StateBytes(tokens);
+  return sum;
+}
+
+int64_t SideBySideAttention::PassBytes() const {
+  int64_t sum = 0;
+  for (const HeadsOfAKind& kind : kinds_) sum += kind.attention->PassBytes();
   return sum;
 }
 
@@ -108,6 +134,50 @@ int64_t SideBySideAttention::ScratchBytes() const {
   int64_t most = 0;
   for (const HeadsOfAKind& kind : kinds_) most = std::max(most, kind.attention->ScratchBytes());
   return most;
+}
+
+namespace {
+
+absl::StatusOr<std::unique_ptr<Attention>> NewPart(const AttentionSetting& layer, int i, const Json& options,
+                                                   const WeightScope& scope) {
+  AttentionSetting setting = layer;
+  setting.where = Cat(layer.where, ".parts[", i, "]");
+  JsonFields fields(options, setting.where);
+  setting.num_heads = static_cast<int>(fields.Int("num_heads", layer.num_heads, 1, layer.width));
+  ASSIGN_OR_RETURN(std::unique_ptr<Attention> part, NewAttention(setting, fields, scope / Cat("parts.", i)));
+  if (part->labels().kind != RowLabel::kNone || part->reads_input() || part->gated() > 0 ||
+      part->result() != nullptr)
+    return Invalid(
+        setting.where,
+        ": this attention reads more than its products, or changes what they give: it stands alone");
+  return part;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Attention>> NewSideBySideAttention(const AttentionSetting& setting,
+                                                                  JsonFields& fields,
+                                                                  const WeightScope& scope) {
+  const Json& parts = fields.Raw("parts");
+  if (!parts.is_array() || std::ssize(parts) < 2 || std::ssize(parts) > kMostParts)
+    fields.Fail(Cat("parts: ", Shown(parts), " is no list of 2 to ", kMostParts, " attentions"));
+  if (setting.cross) fields.Fail("parts are of one sequence: this attention reads no source");
+  RETURN_IF_ERROR(fields.Finish());
+  std::vector<HeadsOfAKind> kinds;
+  std::vector<Product> products;
+  for (int i = 0; i < std::ssize(parts); ++i) {
+    HeadsOfAKind& kind = kinds.emplace_back();
+    ASSIGN_OR_RETURN(kind.attention, NewPart(setting, i, parts[i], scope));
+    const int first = static_cast<int>(products.size());
+    for (const Product& product : kind.attention->products()) {
+      kind.products.push_back({static_cast<int>(products.size()), 0, product.weight.dim(0)});
+      products.push_back(product);
+      products.back().name = Cat("parts.", i, ".", product.name);
+      if (product.of) products.back().of = first + *product.of;
+    }
+    kind.attention->DropNumbers();
+  }
+  return std::make_unique<SideBySideAttention>(std::move(kinds), std::move(products));
 }
 
 }  // namespace heed

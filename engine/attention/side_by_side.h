@@ -26,6 +26,7 @@ class SideBySideAttention : public Attention {
   SideBySideAttention(std::vector<HeadsOfAKind> kinds, std::vector<Product> products);
   std::unique_ptr<AttentionRun> Start() const override;
   int64_t StateBytes(int64_t tokens) const override;
+  int64_t PassBytes() const override;
   double Cost(int64_t rows, int64_t tokens) const override;
   int64_t ScratchBytes() const override;
 

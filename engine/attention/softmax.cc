@@ -1,28 +1,38 @@
 // "softmax": dot-product attention with the options of current checkpoints; with none of them it is "full".
 //   num_key_value_heads (num_heads)  grouped queries (Ainslie et al. 2023); 1 = multi-query (Shazeer 2019)
 //   head_dim (hidden_size / num_heads), scale (1 / sqrt(head_dim))
-//   rope {theta (10000), dims (head_dim), layout "half" | "interleaved", scaling (none)}    (Su et al. 2021);
+//   rope {theta (10000), dims (head_dim), pairs (dims / 2) that turn, the first, layout "half" |
+//   "interleaved", scaling (none)}          (Su et al. 2021);
 //                                           scaling {type "linear", factor} (Chen et al. 2023), {type
 //                                           "llama3", factor, low_freq_factor, high_freq_factor,
 //                                           original_max_position_embeddings}, {type "yarn", factor,
 //                                           original_max_position_embeddings, beta_fast (32), beta_slow (1),
 //                                           mscale, mscale_all_dim, attention_factor, truncate (true)}
-//                                           (Peng et al. 2023): engine/attention/rope.h has the formulas
+//                                           (Peng et al. 2023), {type "longrope", factors, attention_factor}
+//                                           (Ding et al. 2024), {type "proportional", share} (Gemma 4, 2026):
+//                                           engine/attention/rope.h has the formulas
 //   qk_norm {type "rms" | "layer", over "head" | "all", per_head (false), after_rope (false), eps (the
 //   model's), weight (true), bias (false)}  queries and keys normed before their products (Henry et al.
 //   2020),
 //                                           over the numbers of each head or of all heads: tensors q_norm,
 //                                           k_norm.{weight, bias} of as many numbers, with per_head [heads,
 //                                           head_dim]; after_rope: when they have been rotated
-//   clip_qkv (none)                         queries, keys and values to [-c, c], before the norm
+//   clip_qkv (none), clip_normed (false)    queries, keys and values to [-c, c], before the norm, or after it
 //   soft_cap (none)                         c tanh(score / c), before biases (Gemma 2, 2024)
 //   learned_sink (false)                    of each head one more score in the softmax's sum, which has no
 //   value:
 //                                           tensor sink.weight [heads] (gpt-oss, 2025)
-//   output_gate (false)                     results times the sigmoid of one more product, number by number:
-//                                           tensor gate.weight [num_heads head_dim, hidden_size] (Qwen3-Next,
-//                                           2025)
-//   alibi (false)                           -slope[head] * distance          (Press et al. 2022)
+//   output_gate (false) | true              results times the sigmoid of one more product, number by number:
+//     | "head" | "head_softplus"            tensor gate.weight [num_heads head_dim, hidden_size] (Qwen3-Next,
+//                                           2025); or head by head, gate.weight [num_heads, hidden_size], by
+//                                           the sigmoid, or by the softplus (Laguna, 2026)
+//   value_dim (head_dim)                    numbers of a value, where they are fewer than a key's: what is
+//                                           attended has num_heads value_dim (MiMo-V2, 2025). The state holds
+//                                           head_dim all the same
+//   v_norm (false)                          values are normed, head by head, without weights (Gemma 4, 2026)
+//   alibi (false), alibi_scale (1)          -slope[head] * distance, times that  (Press et al. 2022)
+//   position_scale {beta, length}           scores times 1 + beta log(1 + floor(i / length)) in row i, before
+//                                           they are capped (Llama 4, 2025)
 //   relative_bias {buckets, max_distance}   a learned bias for each bucket of distances, tensor [buckets,
 //   heads]
 //                                           (Raffel et al. 2020)
@@ -45,6 +55,7 @@
 
 #include "engine/attention/head_norm.h"
 #include "engine/attention/pattern_attention.h"
+#include "engine/attention/position_scale.h"
 #include "engine/attention/rope.h"
 #include "engine/attention/shaw.h"
 #include "engine/attention/t5_buckets.h"
@@ -66,6 +77,9 @@ struct Options : PatternOptions {
   int64_t sinks = 0;
   bool sinks_by_text = false;  // rotation and bias see a sink at its distance in the text, not in the cache
   float clip = 0;              // of queries, keys and values; 0: none
+  bool clip_normed = false;    // it is of queries and keys that have been normed
+  bool norm_values = false;
+  int64_t value_dim = 0;
 };
 
 class WindowWithSinks : public BandPattern {
@@ -135,9 +149,10 @@ absl::StatusOr<RelativeBias> ReadRelativeBias(JsonFields& fields, const Options&
   return bias;
 }
 
-std::optional<DistanceBias> NewBias(bool alibi, const RelativeBias& relative, int heads) {
-  if (!alibi && !relative.buckets) return std::nullopt;
-  const auto slope = [&](int head) { return alibi ? -AlibiSlope(heads, head) : 0.0; };
+// `alibi`: what its slopes are multiplied by; 0: there is none.
+std::optional<DistanceBias> NewBias(double alibi, const RelativeBias& relative, int heads) {
+  if (alibi == 0 && !relative.buckets) return std::nullopt;
+  const auto slope = [&](int head) { return -alibi * AlibiSlope(heads, head); };
   const auto value = [&](int head, int64_t distance) {
     const double straight = slope(head) * static_cast<double>(std::abs(distance));
     return relative.buckets ? straight + relative.values[relative.buckets->Bucket(-distance) * heads + head]
@@ -157,6 +172,7 @@ absl::StatusOr<std::optional<ShawVectors>> ReadShaw(JsonFields& fields, const At
   if (options.rotary) shaw.Fail("not with rope: keys would be told from their positions twice");
   if (options.sinks > 0) shaw.Fail("not with sinks, whose distance is another one in the cache");
   if (options.soft_cap > 0) shaw.Fail("not with soft_cap, which would be of a part of the scores");
+  if (options.position_scale) shaw.Fail("not with position_scale, which would be of a part of the scores");
   RETURN_IF_ERROR(shaw.Finish());
   std::vector<int64_t> shape = {2 * tables.clip + 1, options.head_dim};
   if (per_head) shape.insert(shape.begin(), tables.heads = options.heads);
@@ -177,16 +193,25 @@ absl::Status FinishProducts(JsonFields& fields, const AttentionSetting& setting,
     options.key_norm = std::move(norms->k);
     norms.reset();
   }
-  const auto finish = [clip = options.clip](Product& product, std::optional<HeadNorm> norm) {
+  const auto finish = [clip = options.clip, last = options.clip_normed](Product& product,
+                                                                        std::optional<HeadNorm> norm) {
     if (clip == 0 && !norm) return;
-    product.finish = [clip, norm = std::move(norm)](const Rows& results) {
-      if (clip > 0) ClampTo(clip, results);
+    product.finish = [clip, last, norm = std::move(norm)](const Rows& results) {
+      if (clip > 0 && !last) ClampTo(clip, results);
       if (norm) norm->Apply(results);
+      if (clip > 0 && last) ClampTo(clip, results);
     };
   };
   finish(products[options.q], norms ? std::optional(std::move(norms->q)) : std::nullopt);
   finish(products[options.k], norms ? std::optional(std::move(norms->k)) : std::nullopt);
-  finish(products[options.v], std::nullopt);
+  std::optional<HeadNorm> of_values;
+  if (options.norm_values) {
+    ASSIGN_OR_RETURN(of_values,
+                     HeadNorm::Load(scope / "v_norm",
+                                    {options.key_value_heads * options.head_dim, options.key_value_heads},
+                                    {.weight = false, .eps = setting.norm_eps}));
+  }
+  finish(products[options.v], std::move(of_values));
   return absl::OkStatus();
 }
 
@@ -210,6 +235,9 @@ Options ReadOptions(const AttentionSetting& setting, JsonFields& fields) {
   options.sinks_by_text = fields.Choice("sink_positions", {"cache", "text"}) == "text";
   options.soft_cap = NumberOrNone(fields, "soft_cap");
   options.clip = static_cast<float>(NumberOrNone(fields, "clip_qkv"));
+  options.clip_normed = fields.Bool("clip_normed", false);
+  options.norm_values = fields.Bool("v_norm", false);
+  options.value_dim = fields.Int("value_dim", options.head_dim, 1, options.head_dim);
   return options;
 }
 
@@ -223,6 +251,10 @@ absl::Status CheckTogether(const JsonFields& fields, const AttentionSetting& set
   if (options.heads % options.key_value_heads != 0) {
     return Invalid(fields.where(), ".num_key_value_heads: ", options.heads, " heads are not divisible by ",
                    options.key_value_heads);
+  }
+  if (options.value_dim < options.head_dim && (setting.cross || options.norm_values)) {
+    return Invalid(fields.where(), ".value_dim: ", options.value_dim, ": below head_dim ", options.head_dim,
+                   " it is of a sequence's own values, which are not normed");
   }
   if (options.window > 0 && setting.cross) {
     return Invalid(fields.where(), ".window: ", options.window,
@@ -239,17 +271,79 @@ absl::Status CheckTogether(const JsonFields& fields, const AttentionSetting& set
   return absl::OkStatus();
 }
 
+// Values that are narrower than keys, with zeros behind them.
+absl::StatusOr<Product> LoadNarrowValues(const AttentionSetting& setting, const Options& options,
+                                         const WeightScope& scope) {
+  const int64_t heads = options.key_value_heads, narrow = options.value_dim, dim = options.head_dim;
+  ASSIGN_OR_RETURN(const Product v, LoadProduct(scope, "v", heads * narrow, setting.width));
+  Product wide{.name = v.name, .weight = ZeroMatrix(heads * dim, setting.width)};
+  if (v.bias.data != nullptr) wide.bias = ZeroMatrix(heads * dim, 1);
+  for (int64_t row = 0; row < heads * narrow; ++row) {
+    const int64_t to = row / narrow * dim + row % narrow;
+    ToFloats(v.weight, row * setting.width, setting.width, Writable(wide.weight) + to * setting.width);
+    if (v.bias.data != nullptr) ToFloats(v.bias, row, 1, Writable(wide.bias) + to);
+  }
+  if (v.bias.data != nullptr) wide.bias.shape = {heads * dim};
+  return wide;
+}
+
+// Of each head the first numbers.
+Product TakeNarrow(const Options& options) {
+  Product taken{.name = "narrow", .weight = ZeroMatrix(options.heads * options.value_dim, options.head_dim)};
+  for (int64_t row = 0; row < options.heads * options.value_dim; ++row)
+    Writable(taken.weight)[row * options.head_dim + row % options.value_dim] = 1;
+  taken.groups = options.heads;
+  return taken;
+}
+
+class NarrowAttention : public PatternAttention {
+ public:
+  NarrowAttention(const AttentionSetting& setting, const Options& options, std::vector<Product> products)
+      : PatternAttention(setting, options, std::move(products)) {
+    result_ = TakeNarrow(options);
+  }
+};
+
+absl::StatusOr<std::vector<Product>> LoadSoftmaxProducts(const AttentionSetting& setting,
+                                                         const Options& options, const WeightScope& scope) {
+  if (options.value_dim == options.head_dim) return LoadQueriesKeysValues(setting, options, scope);
+  std::vector<Product> products(3);
+  const int64_t queries = options.heads * options.head_dim, keys = options.key_value_heads * options.head_dim;
+  ASSIGN_OR_RETURN(products[0], LoadProduct(scope, "q", queries, setting.width));
+  ASSIGN_OR_RETURN(products[1], LoadProduct(scope, "k", keys, setting.width));
+  ASSIGN_OR_RETURN(products[2], LoadNarrowValues(setting, options, scope));
+  return products;
+}
+
+// What results are gated by; nothing if they are not.
+std::optional<PatternOptions::Gating> ReadGate(JsonFields& fields) {
+  using Gating = PatternOptions::Gating;
+  const Json& gate = fields.Raw("output_gate");
+  if (gate.is_null() || gate == false) return std::nullopt;
+  if (gate == "head") return Gating::kHeads;
+  if (gate == "head_softplus") return Gating::kHeadsBySoftplus;
+  if (gate != true)
+    fields.Fail(Cat("output_gate: ", Shown(gate), R"( is none of false, true, "head" and "head_softplus")"));
+  return Gating::kNumbers;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Attention>> NewSoftmaxAttention(const AttentionSetting& setting,
                                                                JsonFields& fields, const WeightScope& scope) {
   Options options = ReadOptions(setting, fields);
-  const bool alibi = fields.Bool("alibi", false), learned_sink = fields.Bool("learned_sink", false),
-             output_gate = fields.Bool("output_gate", false);
-  for (const char* key : {"rope", "relative_bias", "shaw", "qk_norm"}) fields.Raw(key);
+  const double alibi_scale = fields.Number("alibi_scale", 1, kLeastScale, kMostScale),
+               alibi = fields.Bool("alibi", false) ? alibi_scale : 0;
+  const bool learned_sink = fields.Bool("learned_sink", false);
+  const std::optional<PatternOptions::Gating> gating = ReadGate(fields);
+  for (const char* key : {"rope", "relative_bias", "shaw", "qk_norm", "position_scale"}) fields.Raw(key);
+  const bool by_number = gating == PatternOptions::Gating::kNumbers;
+  if ((fields.Has("shaw") || by_number) && options.value_dim < options.head_dim)
+    fields.Fail(Cat("value_dim: ", options.value_dim, ": below head_dim; not with shaw or output_gate true"));
   RETURN_IF_ERROR(fields.Finish());
   RETURN_IF_ERROR(CheckTogether(fields, setting, options));
   ASSIGN_OR_RETURN(options.rotary, ReadRotary(fields, options.head_dim));
+  ASSIGN_OR_RETURN(options.position_scale, ReadPositionScale(fields));
   ASSIGN_OR_RETURN(RelativeBias relative, ReadRelativeBias(fields, options, scope));
   options.bias = NewBias(alibi, relative, options.heads);
   options.patterns = {NewPattern(options)};
@@ -257,17 +351,21 @@ absl::StatusOr<std::unique_ptr<Attention>> NewSoftmaxAttention(const AttentionSe
   if (learned_sink) {
     ASSIGN_OR_RETURN(options.sink_scores, scope.Floats("sink.weight", {options.heads}));
   }
-  ASSIGN_OR_RETURN(std::vector<Product> products, LoadQueriesKeysValues(setting, options, scope));
+  ASSIGN_OR_RETURN(std::vector<Product> products, LoadSoftmaxProducts(setting, options, scope));
   RETURN_IF_ERROR(FinishProducts(fields, setting, scope, options, products));
-  if (output_gate) {
+  if (gating) {
     options.gate = static_cast<int>(products.size());
+    options.gating = *gating;
+    const int64_t numbers = by_number ? options.head_dim : 1;
     ASSIGN_OR_RETURN(products.emplace_back(),
-                     LoadProduct(scope, "gate", options.heads * options.head_dim, setting.width));
+                     LoadProduct(scope, "gate", options.heads * numbers, setting.width));
   }
   if (shaw) {
     return std::make_unique<ShawAttention>(setting, std::move(options), std::move(products),
                                            *std::move(shaw));
   }
+  if (options.value_dim < options.head_dim)
+    return std::make_unique<NarrowAttention>(setting, options, std::move(products));
   return std::make_unique<PatternAttention>(setting, std::move(options), std::move(products));
 }
 

@@ -355,8 +355,10 @@ void SoftmaxCore::Call::AttendBlock(const KeySource& source, const Block& block)
 
 void SoftmaxCore::Call::Score(const KeyValuePages& pages, const Block& block) {
   Multiply(pages, block);
-  if (core_.cap_ == 0) return;
   const Matrix<float> columns = scores_.Cols(block.begin, block.end - block.begin);
+  for (size_t r = 0; r < rows_.size() && queries_.scale != nullptr; ++r)
+    Scale(queries_.scale->At(positions_[r]), columns.Rows(static_cast<int64_t>(r), 1));
+  if (core_.cap_ == 0) return;
   SoftCap(core_.into_cap_, core_.cap_, columns.Rows(0, std::ssize(rows_)));
 }
 

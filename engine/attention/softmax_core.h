@@ -27,6 +27,7 @@
 
 #include "engine/attention/head_norm.h"
 #include "engine/attention/key_value_pages.h"
+#include "engine/attention/position_scale.h"
 #include "engine/attention/score_bias.h"
 #include "engine/base/memory.h"
 #include "engine/base/threads.h"
@@ -74,11 +75,12 @@ struct SoftmaxQueries {
   Rows q;    // [positions, heads * head_dim]; of sources without keys only the number of rows matters
   Rows out;  // the same; of the core's type, or f32
   int heads = 1;
-  int first_head = 0;              // of them, among all: what a bias is asked for
-  int64_t first = 0;               // position of the first row
-  int64_t step = 1;                // from a row's position to the next one's
-  const Rotary* rotary = nullptr;  // turns q; keys are turned already
-  const HeadNorm* norm = nullptr;  // of q, after that; keys are normed already
+  int first_head = 0;                    // of them, among all: what a bias is asked for
+  int64_t first = 0;                     // position of the first row
+  int64_t step = 1;                      // from a row's position to the next one's
+  const Rotary* rotary = nullptr;        // turns q; keys are turned already
+  const HeadNorm* norm = nullptr;        // of q, after that; keys are normed already
+  const PositionScale* scale = nullptr;  // of a row's scores by its position, before they are capped
   // [heads] of each head a score that counts in its sums, once, and has no value ("sink"); or none.
   const float* sinks = nullptr;
   // [position, heads] log(sum(exp(scores))), if wanted; its rows lie so many apart.

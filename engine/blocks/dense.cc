@@ -2,6 +2,8 @@
 // gated form (Shazeer 2020):
 //   relu, gelu, gelu_new, silu, tanh, quick_gelu, relu2   y = Wd act(Wu x + bu) + bd
 //   swiglu, geglu, reglu, geglu_new                       y = Wd (act(Wg x + bg) * (Wu x + bu)) + bd
+//   clamped_glu (gpt-oss, 2025)                           y = Wd (g sigmoid(1.702 g) * (1 + u)) + bd with
+//                                                         g = min(Wg x + bg, 7), u = Wu x + bu in [-7, 7]
 // Options: intermediate_size (the model's). hidden_act is the model's.
 // Tensors: up, gate (if gated), down; biases where present.
 #include "engine/blocks/dense.h"

@@ -17,6 +17,7 @@ absl::StatusOr<Embedding> Embedding::Load(const WeightScope& scope, const Embedd
   embedding.options_ = options;
   const int64_t width = options.width, read = embedding.projects() ? options.table_width : width;
   CHECK_LE(read, width);
+  CHECK(!options.norm_of_tokens || !embedding.projects());
   embedding.options_.table_width = read;
   const int64_t places = options.projection == EmbeddingProjection::kTokens ? width : read;
   const WeightScope embed = scope / "embed";
@@ -53,8 +54,9 @@ void Embedding::Run(RowBlock& block, const EmbeddedRows& rows) const {
   ForRows(block, [&](int64_t first, int64_t count) {
     const Matrix<float> made = narrow.Rows(first, count);
     SetTokens(rows, first, made);
+    if (options_.norm_of_tokens) normalize(made);
     if (projection != kTokens) AddPlaces(rows, first, made);
-    if (projection == kNone || projection == kLast) normalize(made);
+    if ((projection == kNone && !options_.norm_of_tokens) || projection == kLast) normalize(made);
   });
   if (!projects()) return;
   Project(block, narrow, x);

@@ -29,6 +29,7 @@ struct EmbeddingOptions {
   int64_t max_positions = 0;  // rows of the learned table
   int64_t types = 0;          // rows of the table of types; 0: there is none
   std::optional<NormOptions> norm{};
+  bool norm_of_tokens = false;  // the norm is of the token's row, before anything is added; no projection
   EmbeddingProjection projection = EmbeddingProjection::kNone;
   int64_t table_width = 0;                // with a projection: of what it reads, at most width
   Precision precision = Precision::kF32;  // of the projection
@@ -43,8 +44,9 @@ struct EmbeddedRows {
   int64_t front = 0;
 };
 
-// x = norm(scale * tokens[id] + types[type] + positions[p]), with a product where the options say so. Const
-// and thread-safe; copies share the tables and the product.
+// x = norm(scale * tokens[id] + types[type] + positions[p]), with a product where the options say so; or
+// norm(scale * tokens[id]) + types[type] + positions[p]. Const and thread-safe; copies share the tables and
+// the product.
 class Embedding {
  public:
   // Tensors: scope/embed.tokens.weight [vocab_size, table width]; embed.positions.weight [max_positions,

@@ -21,17 +21,24 @@ constexpr double kMostScale = 1e6;
 ExpertRouter::ExpertRouter(JsonFields& fields) {
   experts_ = fields.RequiredInt("experts", 1, kMostExperts);
   top_k_ = fields.Int("top_k", 1, 1, std::min(kMostChosen, experts_));
-  const std::string score = fields.Choice("score", {"softmax", "sigmoid", "chosen_softmax"});
+  const std::string score = fields.Choice("score", {"softmax", "sigmoid", "chosen_softmax", "sparse_mixer"});
   score_ = score == "sigmoid"          ? Score::kSigmoid
            : score == "chosen_softmax" ? Score::kChosenSoftmax
+           : score == "sparse_mixer"   ? Score::kSparseMixer
                                        : Score::kSoftmax;
-  normalize_ = fields.Bool("normalize", top_k_ > 1);
+  normalize_ = fields.Bool("normalize", top_k_ > 1 && score_ != Score::kSparseMixer);
+  jitter_ = static_cast<float>(fields.Number("jitter", 0.01, 0, 1));
+  if (fields.Has("jitter") && score_ != Score::kSparseMixer)
+    fields.Fail(Cat("jitter: of score \"sparse_mixer\", not of ", Shown(score)));
   scale_ = static_cast<float>(fields.Number("scale", 1, 1 / kMostScale, kMostScale));
   groups_ = fields.Int("groups", 1, 1, experts_);
   top_groups_ = fields.Int("top_groups", groups_, 1, groups_);
   group_best_ = fields.Choice("group_score", {"two", "max"}) == "max" ? 1 : 2;
+  if (fields.Bool("strict_groups", false)) outside_ = -std::numeric_limits<float>::infinity();
   corrected_ = fields.Bool("correction", false);
   const int64_t each = experts_ / groups_;
+  if (score_ == Score::kSparseMixer && (groups_ > 1 || corrected_))
+    fields.Fail("score: \"sparse_mixer\" is served without groups and correction");
   if (experts_ % groups_ != 0)
     fields.Fail(Cat("groups: ", experts_, " experts are not divisible by ", groups_));
   else if (top_k_ > top_groups_ * each)
@@ -83,14 +90,29 @@ void ExpertRouter::Choose(const float* logits, Scratch& scratch, int32_t* chosen
   for (int64_t i = 1; i < top_k_; ++i) highest = std::max(highest, chosen_logit(i));
   for (int64_t i = 0; i < top_k_; ++i) {
     chosen[i] = best[i].index;
-    weights[i] = score_ == Score::kChosenSoftmax ? std::exp(chosen_logit(i) - highest) : score(best[i].index);
+    weights[i] = score_ == Score::kChosenSoftmax ? std::exp(chosen_logit(i) - highest)
+                 : score_ == Score::kSparseMixer ? MixerShare(logits, chosen, i)
+                                                 : score(best[i].index);
     sum += weights[i];
   }
   const float divisor = normalize_ || score_ == Score::kChosenSoftmax ? sum : 1;
   for (int64_t i = 0; i < top_k_; ++i) weights[i] = weights[i] / divisor * scale_;
 }
 
-// The experts of other groups count 0, as in DeepSeek's own code.
+// Of the chosen expert of this number: a softmax over it and those that are nearly as good, without those
+// chosen before.
+float ExpertRouter::MixerShare(const float* logits, const int32_t* chosen, int64_t number) const {
+  const float most = logits[chosen[number]];
+  double sum = 0;
+  for (int64_t e = 0; e < experts_; ++e) {
+    if (std::find(chosen, chosen + number, e) != chosen + number) continue;
+    const float behind = (most - logits[e]) / std::max(std::abs(logits[e]), most);
+    if (!(behind > 2 * jitter_)) sum += std::exp(static_cast<double>(logits[e]) - most);
+  }
+  return static_cast<float>(1 / sum);
+}
+
+// The experts of other groups count 0, as in DeepSeek's own code, or are none to choose from.
 void ExpertRouter::LeaveBestGroups(float* choices, Scratch& scratch) const {
   const int64_t each = experts_ / groups_;
   float* scores = scratch.Take<float>(groups_);
@@ -109,7 +131,7 @@ void ExpertRouter::LeaveBestGroups(float* choices, Scratch& scratch) const {
   for (int64_t left = groups_ - top_groups_; left > 0; --left) {
     const int64_t worst = std::min_element(scores, scores + groups_) - scores;
     scores[worst] = std::numeric_limits<float>::infinity();
-    std::fill_n(choices + worst * each, each, 0.0f);
+    std::fill_n(choices + worst * each, each, outside_);
   }
 }
 

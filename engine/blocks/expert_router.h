@@ -20,8 +20,8 @@ class ExpertRouter {
  public:
   static constexpr int64_t kMostChosen = 64;
 
-  // Options, which "moe" documents: experts, top_k, score, normalize, scale, groups, top_groups, group_score,
-  // correction. What is wrong with them fails the fields.
+  // Options, which "moe" documents: experts, top_k, score, jitter, normalize, scale, groups, top_groups,
+  // group_score, strict_groups, correction. What is wrong with them fails the fields.
   explicit ExpertRouter(JsonFields& fields);
   // Tensors: router.weight [experts, width], router.bias where present, router.correction [experts] with
   // correction; shared_gate.weight [1, width] if a shared expert has a gate.
@@ -37,15 +37,18 @@ class ExpertRouter {
   int64_t scratch_bytes() const;  // closed form, of Choose
 
  private:
-  enum class Score { kSoftmax, kSigmoid, kChosenSoftmax };
+  enum class Score { kSoftmax, kSigmoid, kChosenSoftmax, kSparseMixer };
   void LeaveBestGroups(float* choices, Scratch& scratch) const;
+  float MixerShare(const float* logits, const int32_t* chosen, int64_t number) const;
 
   int64_t experts_ = 1, top_k_ = 1;
   Score score_ = Score::kSoftmax;
   bool normalize_ = false;
   float scale_ = 1;
+  float jitter_ = 0;  // of kSparseMixer
   int64_t groups_ = 1, top_groups_ = 1;
   int64_t group_best_ = 2;  // so many of a group's best are added up
+  float outside_ = 0;       // what experts of other groups count
   bool corrected_ = false;
   std::vector<float> correction_;
   PackedWeights product_;

@@ -33,9 +33,10 @@ absl::StatusOr<HiddenAct> ParseHiddenAct(const std::string& name) {
   if (name == "geglu") return HiddenAct{Activation::kGelu, true};
   if (name == "reglu") return HiddenAct{Activation::kRelu, true};
   if (name == "geglu_new") return HiddenAct{Activation::kGeluTanh, true};
+  if (name == "clamped_glu") return HiddenAct{Activation::kClampedGate, true};
   return Invalid("hidden_act '", name,
                  "' is none of relu, gelu, gelu_new, silu, tanh, quick_gelu, relu2, swiglu, geglu, reglu, "
-                 "geglu_new");
+                 "geglu_new, clamped_glu");
 }
 
 std::vector<std::string_view> FeedForwardTypes() { return TypesOf<Factory>(kVariants); }

@@ -30,7 +30,7 @@ struct HiddenAct {
   bool gated = false;
 };
 // "relu", "gelu" (erf), "gelu_new" (tanh), "silu", "tanh", "quick_gelu" (x sigmoid(1.702 x)), "relu2" (relu
-// squared); "swiglu", "geglu", "reglu", "geglu_new".
+// squared); "swiglu", "geglu", "reglu", "geglu_new"; "clamped_glu" (Activation::kClampedGate).
 absl::StatusOr<HiddenAct> ParseHiddenAct(const std::string& name);
 
 // What a feed-forward may know of the model it stands in.

@@ -6,12 +6,17 @@
 //   normalize (true with top_k above 1)   divides by the sum of the chosen scores
 //   score ("softmax")          "sigmoid", of each logit by itself (DeepSeek-V3, 2024); "chosen_softmax", over
 //   the
-//                              chosen logits alone (Granite, gpt-oss)
+//                              chosen logits alone (Granite, gpt-oss); "sparse_mixer" (Phi-3.5-MoE, 2024): of
+//                              each choice over the logits that are behind it by at most 2 jitter (0.01)
+//                              times the larger of it and their own magnitude, without earlier choices; then
+//                              normalize is false if it is not given
 //   scale (1)                  of the result of all experts
 //   correction (false)         router.correction is added to scores when experts are chosen, and not to what
 //                              they count (Wang et al. 2024)
 //   groups (1), top_groups (groups), group_score ("two" | "max")   experts are chosen from the best groups of
 //                              neighbours, by the sum of a group's two best or by its best
+//   strict_groups (false)      from no others; else those of other groups count 0, and are chosen before an
+//                              expert whose corrected score is below that (DeepSeek V3)
 //   shared_size (0), shared_gate (false)   an expert of that width which answers every row (DeepSeekMoE, Dai
 //   et
 //                              al. 2024); with a gate times sigmoid(shared_gate . x) (Qwen 2, 2024)

@@ -12,8 +12,9 @@ namespace heed {
 
 // kPre: x + f(norm(x)) (Xiong et al. 2020); kPost: norm(x + f(x)) (Vaswani et al. 2017); kResPost: x +
 // norm(f(x)) (Liu et al. 2022, Swin V2); kSandwich: x + norm_post(f(norm(x))) (Ding et al. 2021, CogView);
+// kNormed: y + f(y) of y = norm(x) (BLOOM's apply_residual_connection_post_layernorm, Le Scao et al. 2022);
 // kNone: x + f(x).
-enum class NormPlacement { kPre, kPost, kResPost, kSandwich, kNone };
+enum class NormPlacement { kPre, kPost, kResPost, kSandwich, kNormed, kNone };
 
 // Whether a sublayer reads the norm of the residual stream.
 constexpr bool NormsInput(NormPlacement placement) {

@@ -4,16 +4,18 @@
 
 #include "absl/log/check.h"
 #include "engine/base/status.h"
+#include "engine/ops/gates.h"
 #include "engine/ops/rows.h"
 
 namespace heed {
 namespace {
 
-// What is a product of the source, what is apart because it chooses or is the residual, what others make, and
-// what is none of these.
-enum class Pack { kRows, kChoosing, kQueries, kSource, kLent };
+// What is a product of the source, what is apart because it chooses or is the residual, what others make,
+// what is made of others' results, and what is none of these.
+enum class Pack { kRows, kChoosing, kQueries, kSource, kLent, kChained };
 
 Pack PackOf(const Product& product, const ResidualOptions& residual, Precision precision) {
+  if (product.of) return Pack::kChained;
   if (product.of_source) return product.lent ? Pack::kLent : Pack::kSource;
   if (residual.of_queries && product.name == "q") return Pack::kQueries;
   return product.chooses && precision == Precision::kInt8 ? Pack::kChoosing : Pack::kRows;
@@ -76,6 +78,11 @@ absl::StatusOr<Residual> Residual::Load(const WeightScope& norm_scope, const Res
 
 Rows Residual::Open(RowBlock& block, const Rows& inputs) const {
   const Matrix<float> x = options_.reads_inputs ? inputs.As<float>() : Read(block.x);
+  if (options_.norm.placement == NormPlacement::kNormed) {
+    ForRows(block, [&](int64_t first, int64_t count) {
+      norm_.Apply(x.Rows(first, count), AsRows(x.Rows(first, count)));
+    });
+  }
   return ForProduct(block, x, NormsInput(options_.norm.placement) ? &norm_ : nullptr);
 }
 
@@ -119,9 +126,15 @@ absl::StatusOr<AttentionSublayer> AttentionSublayer::Load(
     const ResidualOptions& residual, Precision precision, const SublayerWeights& weights) {
   AttentionSublayer sublayer;
   sublayer.lender_ = weights.lender;
+  sublayer.type_ = ActivationType(precision);
+  if (attention->result() != nullptr)
+    sublayer.result_ = GroupedProduct::Pack(*attention->result(), precision);
+  const int64_t given = sublayer.result_ ? sublayer.result_->out() : attention->out_width();
   ASSIGN_OR_RETURN(sublayer.residual_, Residual::Load(norm_scope, residual));
-  if (!residual.of_queries) {
-    ASSIGN_OR_RETURN(Product o, LoadProduct(scope, weights.output, residual.width, attention->out_width()));
+  const int64_t read = given - attention->gated();
+  CHECK(attention->projected() || given == residual.width);
+  if (!residual.of_queries && attention->projected()) {
+    ASSIGN_OR_RETURN(Product o, LoadProduct(scope, weights.output, residual.width, read));
     sublayer.output_ = PackedWeights::Pack({{o.weight, o.bias}}, precision);
   }
   const auto packed = [&](Pack pack) {
@@ -134,11 +147,16 @@ absl::StatusOr<AttentionSublayer> AttentionSublayer::Load(
   if (residual.of_queries) {
     CHECK(residual.norm.placement == NormPlacement::kNone && sublayer.choosing_.out() == 0);
     CHECK(sublayer.queries_.out() == residual.width && attention->out_width() == residual.width);
-    CHECK(std::ranges::none_of(attention->products(), [](const Product& p) { return bool(p.finish); }));
+    CHECK(std::ranges::none_of(attention->products(), [](const Product& p) { return p.finish || p.of; }));
   }
   int rows = 0, choosing = 0, source = 0;  // the next among its kind
-  for (const Product& product : attention->products()) {
+  for (size_t number = 0; number < attention->products().size(); ++number) {
+    const Product& product = attention->products()[number];
     const Pack pack = PackOf(product, residual, precision);
+    if (pack == Pack::kChained) {
+      sublayer.AddChained(number, product, precision);
+      continue;
+    }
     sublayer.cross_ = sublayer.cross_ || product.of_source;
     const int64_t column = pack == Pack::kSource ? sublayer.source_products_.offset(source++)
                            : pack == Pack::kLent ? sublayer.columns_[*product.lent]
@@ -152,9 +170,17 @@ absl::StatusOr<AttentionSublayer> AttentionSublayer::Load(
     sublayer.apart_.push_back(
         {apart.positions, PackedWeights::Pack({{apart.weight, apart.bias}}, precision), column});
   }
+  CHECK(sublayer.chained_.empty() || weights.lender == nullptr);
   attention->DropNumbers();
   sublayer.attention_ = std::move(attention);
   return sublayer;
+}
+
+void AttentionSublayer::AddChained(size_t number, const Product& product, Precision precision) {
+  chained_.push_back({number, *product.of, GroupedProduct::Pack(product, precision)});
+  const int64_t column = RoundUp(std::max(columns_end_, unchained_width()), 16);
+  columns_.push_back(column);
+  columns_end_ = column + chained_.back().weights.out();
 }
 
 void AttentionSublayer::Open(RowBlock& block, const RowPlaces& places, const Rows& products,
@@ -172,6 +198,17 @@ void AttentionSublayer::Open(RowBlock& block, const RowPlaces& places, const Row
   }
   FinishProducts(block, products, /*of_source=*/false);
   if (queries_.out() > 0) TakeQueries(block, input, products);
+  RunChained(block, products);
+}
+
+void AttentionSublayer::RunChained(RowBlock& block, const Rows& products) const {
+  for (const Chained& chained : chained_) {
+    const Rows out = ColumnsOf(chained.product, products);
+    chained.weights.Run(block, ColumnsOf(chained.of, products), out);
+    const Product& product = attention_->products()[chained.product];
+    if (!product.finish) continue;
+    ForRows(block, [&](int64_t first, int64_t count) { product.finish(out.Slice(first, count)); });
+  }
 }
 
 // The residual stream may be what is read, so it changes when the product is done.
@@ -195,23 +232,56 @@ void AttentionSublayer::OpenSource(RowBlock& source, const Rows& products, const
 void AttentionSublayer::FinishProducts(RowBlock& block, const Rows& results, bool of_source) const {
   const std::vector<Product>& all = attention_->products();
   const auto due = [&](const Product& product) {
-    return product.finish && product.of_source == of_source && !product.lent;
+    return product.finish && product.of_source == of_source && !product.lent && !product.of;
   };
   if (std::ranges::none_of(all, due)) return;
   ForRows(block, [&](int64_t first, int64_t count) {
     for (size_t p = 0; p < all.size(); ++p) {
-      if (due(all[p])) all[p].finish(results.Slice(first, count).Cols(columns_[p], all[p].weight.dim(0)));
+      if (due(all[p])) all[p].finish(ColumnsOf(p, results.Slice(first, count)));
     }
   });
 }
 
+Rows AttentionSublayer::Results(Pieces pieces, int64_t rows, int64_t* bytes) const {
+  const Rows results = pieces.TakeRows(rows, result_->out(), type_);
+  if (bytes != nullptr) *bytes = pieces.bytes();
+  return results;
+}
+
+int64_t AttentionSublayer::SharedBytes(int64_t rows) const {
+  int64_t bytes = 0;
+  if (result_) Results(Pieces(), rows, &bytes);
+  return bytes;
+}
+
+void AttentionSublayer::CloseGated(RowBlock& block, const Rows& attended) const {
+  const Rows read = attended.Cols(0, output_.in()), gate = attended.Cols(output_.in(), output_.out());
+  residual_.Close(block, [&](const Epilogue& out) {
+    const Rows result = out.add ? block.buffers.result.First(block.rows()).Cols(0, output_.out()) : out.out;
+    Linear(block, read, output_, {.out = result});
+    ForRows(block, [&](int64_t first, int64_t count) {
+      const Rows rows = result.Slice(first, count);
+      MultiplyBySigmoid(gate.Slice(first, count), rows);
+      if (out.add) Add(rows.As<float>(), out.out.Slice(first, count).As<float>());
+    });
+  });
+}
+
 void AttentionSublayer::Close(RowBlock& block, const Rows& attended) const {
+  Rows read = attended;
+  if (result_) {
+    read = Results(Pieces(block.buffers.shared.as<void>()), block.buffers.rows()).Slice(0, block.rows());
+    result_->Run(block, attended, read);
+  }
+  if (attention_->gated() > 0) return CloseGated(block, read);
   if (output_.out() > 0)
-    return residual_.Close(block, [&](const Epilogue& out) { Linear(block, attended, output_, out); });
-  const Rows floats = block.buffers.result.First(block.rows()).Cols(0, attended.cols);
-  ForRows(block, [&](int64_t first, int64_t count) {
-    Convert(attended.Slice(first, count), floats.Slice(first, count));
-    Add(floats.Slice(first, count).As<float>(), block.x.Rows(first, count));
+    return residual_.Close(block, [&](const Epilogue& out) { Linear(block, read, output_, out); });
+  residual_.Close(block, [&](const Epilogue& out) {
+    const Rows floats = block.buffers.result.First(block.rows()).Cols(0, read.cols);
+    ForRows(block, [&](int64_t first, int64_t count) {
+      Convert(read.Slice(first, count), floats.Slice(first, count));
+      if (out.add) Add(floats.Slice(first, count).As<float>(), out.out.Slice(first, count).As<float>());
+    });
   });
 }
 
@@ -220,16 +290,26 @@ std::vector<Rows> AttentionSublayer::Split(const Rows& products, const Rows& sou
   for (size_t p = 0; p < columns_.size(); ++p) {
     const Product& product = attention_->products()[p];
     const Rows& rows = !product.of_source ? products : product.lent ? lent : source;
-    split.push_back(rows.Cols(columns_[p], product.weight.dim(0)));
+    split.push_back(ColumnsOf(p, rows));
   }
   return split;
 }
 
-double AttentionSublayer::open_multiply_adds() const {
-  return MultiplyAdds(products()) + MultiplyAdds(choosing_) + MultiplyAdds(queries_);
+int64_t AttentionSublayer::open_reads() const {
+  int64_t most = 0;
+  for (const Chained& chained : chained_) most = std::max(most, chained.weights.in());
+  return most;
 }
 
-double AttentionSublayer::close_multiply_adds() const { return MultiplyAdds(output_); }
+double AttentionSublayer::open_multiply_adds() const {
+  double sum = MultiplyAdds(products()) + MultiplyAdds(choosing_) + MultiplyAdds(queries_);
+  for (const Chained& chained : chained_) sum += chained.weights.multiply_adds();
+  return sum;
+}
+
+double AttentionSublayer::close_multiply_adds() const {
+  return MultiplyAdds(output_) + (result_ ? result_->multiply_adds() : 0);
+}
 
 double AttentionSublayer::apart_multiply_adds() const {
   double sum = 0;

@@ -3,6 +3,7 @@
 #ifndef HEED_ENGINE_BLOCKS_SUBLAYER_H_
 #define HEED_ENGINE_BLOCKS_SUBLAYER_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -14,6 +15,7 @@
 #include "engine/attention/attention.h"
 #include "engine/base/round.h"
 #include "engine/blocks/feed_forward.h"
+#include "engine/blocks/grouped_product.h"
 #include "engine/blocks/norm.h"
 #include "engine/blocks/row_block.h"
 
@@ -97,7 +99,7 @@ class AttentionSublayer : public LayerInput {
   // all products of the source side by side into `products` [source rows, source_products_width].
   void OpenSource(RowBlock& source, const Rows& products, const Rows& inputs = {}) const;
   // After it: o(attended), or attended itself, into the residual stream. attended [rows,
-  // attention().out_width()].
+  // attention().out_width()]. Takes SharedBytes() of what the block's team shares.
   void Close(RowBlock& block, const Rows& attended) const;
 
   void Normalize(Matrix<const float> input, const Rows& normed) const override {
@@ -113,10 +115,11 @@ class AttentionSublayer : public LayerInput {
   // The layer's input, of the residual stream's rows.
   Matrix<float> Input(const Matrix<float>& x) const { return residual_.Read(x); }
   bool cross() const { return cross_; }
-  int64_t products_width() const {
-    const int64_t beside = choosing_.out() + queries_.out();
-    return beside > 0 ? beside_column() + beside : products().out();
-  }
+  int64_t products_width() const { return chained_.empty() ? unchained_width() : columns_end_; }
+  // Widest input of a product that is not the layer's own input.
+  int64_t open_reads() const;
+  int64_t close_reads() const { return std::max(attention_->out_width(), output_.in()); }
+  int64_t SharedBytes(int64_t rows) const;                                  // of blocks of so many rows
   int64_t source_products_width() const { return source_products_.out(); }  // 0: all of them are lent
   // The columns of each product, for AttentionRows: of `products`, or of `source` or, where they are lent, of
   // the source's own products `lent`. These may be empty where no product is of the source.
@@ -125,6 +128,8 @@ class AttentionSublayer : public LayerInput {
     int64_t bytes =
         products_.bytes() + choosing_.bytes() + queries_.bytes() + source_products_.bytes() + output_.bytes();
     for (const Apart& apart : apart_) bytes += apart.weights.bytes();
+    for (const Chained& chained : chained_) bytes += chained.weights.bytes();
+    if (result_) bytes += result_->bytes();
     return bytes + attention_->constant_bytes();
   }
   // A row's, products only; rows apart are taken for the others.
@@ -140,9 +145,26 @@ class AttentionSublayer : public LayerInput {
     PackedWeights weights;
     int64_t offset = 0;  // of the product's columns
   };
+  // A product of another's results.
+  struct Chained {
+    size_t product = 0;  // its number
+    int of = 0;
+    GroupedProduct weights;
+  };
   // Where the results of products begin that are made beside the others.
   int64_t beside_column() const { return RoundUp(products().out(), 16); }
+  int64_t unchained_width() const {
+    const int64_t beside = choosing_.out() + queries_.out();
+    return beside > 0 ? beside_column() + beside : products().out();
+  }
+  Rows ColumnsOf(size_t product, const Rows& products) const {
+    return products.Cols(columns_[product], attention_->products()[product].weight.dim(0));
+  }
+  void AddChained(size_t number, const Product& product, Precision precision);
+  void RunChained(RowBlock& block, const Rows& products) const;
+  Rows Results(Pieces pieces, int64_t rows, int64_t* bytes = nullptr) const;
   void TakeQueries(RowBlock& block, const Rows& input, const Rows& products) const;
+  void CloseGated(RowBlock& block, const Rows& attended) const;
   void FinishProducts(RowBlock& block, const Rows& results, bool of_source) const;
 
   std::unique_ptr<Attention> attention_;
@@ -156,6 +178,10 @@ class AttentionSublayer : public LayerInput {
   PackedWeights queries_;         // q, where it is the residual; then none chooses
   std::vector<int64_t> columns_;  // of each product, where its results begin
   std::vector<Apart> apart_;
+  std::vector<Chained> chained_;  // in their order
+  int64_t columns_end_ = 0;       // behind the last one's
+  std::optional<GroupedProduct> result_;
+  DType type_ = DType::kF32;  // of activations
 };
 
 // A feed-forward with its residual. Const and thread-safe.

@@ -1,6 +1,9 @@
 // "bart" (Lewis et al. 2020): post-norm layers with a norm after the embedding; positions are counted from 2.
 // Names: model.{encoder, decoder}.{embed_positions, layernorm_embedding, layers.I.*}, model.shared.
-//   ConditionalGeneration  lm_head, tied to the embedding, with final_logits_bias
+//   ConditionalGeneration   lm_head, tied to the embedding, with final_logits_bias
+// Where the decoder reads the same text again, one token later:
+//   SequenceClassification  classification_head.{dense (tanh), out_proj}, of the row of the last eos_token_id
+//   QuestionAnswering       qa_outputs
 #include "engine/families/bart.h"
 
 #include <algorithm>
@@ -120,6 +123,24 @@ void ReadShape(Checkpoint& checkpoint, const BartKind& kind, const Side& encoder
     config["embedding_scale"] = std::sqrt(static_cast<double>(width));
 }
 
+// Of what reads its input twice: labels of the last end token's row, or spans.
+NativeModel WithReadingHead(Checkpoint& checkpoint, NativeModel model) {
+  Json& config = model.config;
+  model.tensors->Ignore("final_logits_bias");
+  if (checkpoint.task() == "QuestionAnswering") {
+    AddTokenHead(checkpoint, model);
+    return model;
+  }
+  AddFirstRowClassifier(checkpoint, "classification_head", "tanh", model);
+  const Json& ends = config["eos_token_id"];
+  if (!ends.is_number_integer())
+    checkpoint.fields().Fail(
+        Cat("eos_token_id: ", Shown(ends), " is not the id of the token whose last row is classified"));
+  config["pooling"] = "last_token";
+  config["pooling_token"] = ends;
+  return model;
+}
+
 }  // namespace
 
 Tensor MarianPositions(int64_t rows, int64_t width) {
@@ -133,11 +154,14 @@ Tensor M2m100Positions(int64_t rows, int64_t width) {
 absl::StatusOr<NativeModel> ReadBartKind(Checkpoint& checkpoint, const BartKind& kind) {
   JsonFields& fields = checkpoint.fields();
   const std::string& task = checkpoint.task();
-  if (kind.architecture != task && kind.architecture != "For" + task)
-    return checkpoint.UnknownTask({kind.architecture});
-  NativeModel model{
-      .config = BeginConfig(checkpoint, "encoder-decoder", Size(fields, "vocab_size", kind.vocab_size)),
-      .tensors = TensorView()};
+  const bool writes = kind.architecture == task || kind.architecture == "For" + task;
+  const bool reads = kind.reads && (task == "SequenceClassification" || task == "QuestionAnswering");
+  if (!writes && !kind.reads) return checkpoint.UnknownTask({kind.architecture});
+  if (!writes && !reads)
+    return checkpoint.UnknownTask({kind.architecture, "ForSequenceClassification", "ForQuestionAnswering"});
+  NativeModel model{.config = BeginConfig(checkpoint, writes ? "encoder-decoder" : "twice-read-encoder",
+                                          Size(fields, "vocab_size", kind.vocab_size)),
+                    .tensors = TensorView()};
   Json& config = model.config;
   TensorView& tensors = *model.tensors;
   const Side encoder = ReadSide(fields, kind, "encoder"), decoder = ReadSide(fields, kind, "decoder");
@@ -145,6 +169,7 @@ absl::StatusOr<NativeModel> ReadBartKind(Checkpoint& checkpoint, const BartKind&
   config["layers"] = Json(encoder.layers, LayerOf(encoder, encoder));
   config["decoder_layers"] = Json(decoder.layers, LayerOf(decoder, encoder));
   for (const Side& side : {encoder, decoder}) AddSide(checkpoint, kind, side, model);
+  if (reads) return WithReadingHead(checkpoint, std::move(model));
   AddLanguageHead(checkpoint, /*tied=*/true, model);
   tensors.Add("lm_head.bias", ViewedTensor("final_logits_bias").Shaped({-1}));
   return model;
@@ -155,6 +180,7 @@ absl::StatusOr<NativeModel> ReadBartFamily(Checkpoint& checkpoint) {
       checkpoint,
       {.embedding_norm = true,
        .skipped = 2,
+       .reads = true,
        .tokens = {
            {"bos_token_id", 0}, {"pad_token_id", 1}, {"eos_token_id", 2}, {"decoder_start_token_id", 2}}});
 }

@@ -23,6 +23,7 @@ struct BartKind {
   // The table of positions where the file has none; null: it has one.
   Tensor (*positions)(int64_t rows, int64_t width) = nullptr;
   bool shared = true;  // one table of tokens for both sides
+  bool reads = false;  // SequenceClassification and QuestionAnswering too
 
   int64_t vocab_size = 50265;
   int64_t max_positions = 1024;
@@ -35,8 +36,8 @@ struct BartKind {
   std::vector<std::pair<std::string_view, int64_t>> tokens{};  // ids
 };
 
-// Keys of the shape, the tensors of embeddings and layers, and head "lm", the only one: another task is an
-// error.
+// Keys of the shape, the tensors of embeddings and layers, and the head: "lm" or, of kinds that read, one of
+// theirs. Another task is an error.
 absl::StatusOr<NativeModel> ReadBartKind(Checkpoint& checkpoint, const BartKind& kind);
 
 // Rows of a table of positions that a file need not have: of each the sines, then the cosines of

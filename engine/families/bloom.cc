@@ -2,6 +2,7 @@
 // are, head by head, query, key, value. Names: transformer.{word_embeddings, word_embeddings_layernorm},
 // transformer.h.I.{input_layernorm, self_attention.{query_key_value, dense}, post_attention_layernorm,
 // mlp.{dense_h_to_4h, dense_4h_to_h}}, transformer.ln_f; the head is tied.
+//   apply_residual_connection_post_layernorm   what a sublayer gives is added to the norm that it has read
 #include "engine/families/decoder.h"
 #include "engine/families/gpt2.h"
 #include "engine/families/parts.h"
@@ -10,7 +11,6 @@ namespace heed {
 
 absl::StatusOr<NativeModel> ReadBloomFamily(Checkpoint& checkpoint) {
   JsonFields& fields = checkpoint.fields();
-  checkpoint.Require("apply_residual_connection_post_layernorm", false);
   const std::string prefix = checkpoint.Prefix("transformer.");
   Decoder decoder =
       BeginDecoder(checkpoint, Size(fields, "vocab_size", 250880), {.bos = 1, .eos = 2}, prefix + "h.");
@@ -23,6 +23,7 @@ absl::StatusOr<NativeModel> ReadBloomFamily(Checkpoint& checkpoint) {
   config["hidden_act"] = "gelu_new";
   config["layer_norm_eps"] = fields.Number("layer_norm_epsilon", 1e-5, 0, 1);
   config["embedding_norm"] = true;
+  if (fields.Bool("apply_residual_connection_post_layernorm", false)) config["norm"] = "normed";
 
   TensorView& tensors = decoder.tensors();
   tensors.Add("embed.tokens.weight", prefix + "word_embeddings.weight");

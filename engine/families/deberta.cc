@@ -7,7 +7,8 @@
 //                           tied to the embedding
 //   SequenceClassification  pooler.dense (pooler_hidden_act) of the first row, classifier
 //   TokenClassification     classifier;  QuestionAnswering  qa_outputs
-// Not served: a convolution over the embeddings (conv_kernel_size), relative_attention false.
+// With conv_kernel_size a convolution over the embeddings joins after the first layer: encoder.conv.{conv,
+// LayerNorm}. Not served: one of groups (conv_groups), relative_attention false.
 #include <string>
 #include <vector>
 
@@ -32,8 +33,6 @@ Json ReadAttention(Checkpoint& checkpoint) {
   const Json& relative = fields.Raw("relative_attention");
   if (!relative.is_null() && relative != true)
     fields.Fail(Cat("relative_attention: ", Shown(relative), " is not served; true is"));
-  if (fields.Int("conv_kernel_size", 0, 0, kMostSize) > 0)
-    fields.Fail("conv_kernel_size: a convolution over the embeddings is not served");
   const int64_t longest = fields.Int("max_relative_positions", -1, -1, kMostSize);
   const int64_t positions = Size(fields, "max_position_embeddings", 512);
   const int64_t buckets = fields.Int("position_buckets", -1, -1, kMostSize);
@@ -64,6 +63,22 @@ void AddLayer(const std::string& prefix, int64_t i, bool shared, TensorView& ten
   tensors.AddModule(to + "ffn.up", of + "intermediate.dense");
   tensors.AddModule(to + "ffn.down", of + "output.dense");
   tensors.AddModule(to + "norm2", of + "output.LayerNorm");
+}
+
+void AddConvolution(Checkpoint& checkpoint, const std::string& prefix, NativeModel& model) {
+  JsonFields& fields = checkpoint.fields();
+  const int64_t kernel = fields.Int("conv_kernel_size", 0, 0, kMostSize);
+  if (kernel == 0) return;
+  checkpoint.Require("conv_groups", 1);
+  model.config["layers"][0]["convolution"] = {{"kernel", kernel},
+                                              {"hidden_act", ActivationName(fields, "conv_act", "tanh")}};
+  const std::string of = prefix + "encoder.conv.";
+  model.tensors->Add("layers.0.convolution.weight",
+                     ViewedTensor(of + "conv.weight")
+                         .SwappedLast()
+                         .Shaped({model.config["hidden_size"].get<int64_t>(), -1}));
+  model.tensors->Add("layers.0.convolution.bias", of + "conv.bias");
+  model.tensors->AddModule("layers.0.norm_convolution", of + "LayerNorm");
 }
 
 NativeModel ReadEncoder(Checkpoint& checkpoint, const std::string& prefix) {
@@ -101,6 +116,7 @@ NativeModel ReadEncoder(Checkpoint& checkpoint, const std::string& prefix) {
   tensors.AddModule("embed.projection", embeddings + "embed_proj");
   const bool shared = fields.Bool("share_att_key", false);
   for (int64_t i = 0; i < layers; ++i) AddLayer(prefix, i, shared, tensors);
+  AddConvolution(checkpoint, prefix, model);
   tensors.Ignore("*position_ids");
   return model;
 }

@@ -139,6 +139,12 @@ void SetWindows(const std::vector<bool>& sliding, int64_t window, Decoder& decod
   }
 }
 
+void AddScore(Decoder& decoder) {
+  decoder.tensors().Add("classifier.weight", std::string("score.weight"));
+  decoder.tensors().Add("classifier.bias",
+                        ViewedTensor::Of(Zeros(decoder.config()["num_labels"].get<int64_t>())));
+}
+
 absl::StatusOr<NativeModel> WithHead(Checkpoint& checkpoint, Decoder decoder, const DecoderHead& head) {
   const std::string& task = checkpoint.task();
   Json& config = decoder.config();
@@ -151,8 +157,7 @@ absl::StatusOr<NativeModel> WithHead(Checkpoint& checkpoint, Decoder decoder, co
     const bool pads = config.contains("pad_token_id");
     config["pooling"] = pads ? "last_token_not" : "last";
     if (pads) config["pooling_token"] = config["pad_token_id"];
-    tensors.Add("classifier.weight", std::string("score.weight"));
-    tensors.Add("classifier.bias", ViewedTensor::Of(Zeros(config["num_labels"].get<int64_t>())));
+    AddScore(decoder);
   } else if (task == "TokenClassification") {
     SetLabels(checkpoint, "token_classification", config);
     tensors.AddModule("classifier", head.token_classifier);

@@ -1,7 +1,7 @@
 // "eurobert" (Boizard et al. 2025): Llama's layers, of which each row sees all.
 //   MaskedLM                lm_head
 //   SequenceClassification  dense (gelu), classifier, of the first row or the mean of all (classifier_pooling
-//                           "bos", "mean"; "late", the mean of all rows' logits, is not served)
+//                           "bos", "mean"; "late": the mean of all rows' logits)
 //   TokenClassification     classifier;  Model  the rows as they are
 #include "engine/families/llama.h"
 #include "engine/families/parts.h"
@@ -25,10 +25,9 @@ absl::StatusOr<NativeModel> ReadEurobertFamily(Checkpoint& checkpoint) {
   } else if (checkpoint.task() == "SequenceClassification") {
     Json& config = encoder.config();
     SetLabels(checkpoint, "classification", config);
-    const std::string pooling = fields.String("classifier_pooling", "late");
-    if (pooling != "bos" && pooling != "mean")
-      fields.Fail("classifier_pooling: \"" + pooling + "\" is not served; bos and mean are");
-    config["pooling"] = pooling == "mean" ? "mean" : "first";
+    const std::string pooling = fields.Choice("classifier_pooling", {"late", "bos", "mean"});
+    config["pooling"] = pooling == "bos" ? "first" : "mean";
+    config["late_pooling"] = pooling == "late";
     AddHeadLayer(config["hidden_size"], "gelu", /*norm=*/false, config);
     encoder.tensors().AddModule("head_layers.0", "dense");
     encoder.tensors().AddModule("classifier", "classifier");

@@ -1,10 +1,13 @@
 // "falcon" (Almazrouei et al. 2023): attention and feed-forward beside one another (parallel_attn), both of
 // one layer norm, or, in the new architecture with two (num_ln_in_parallel_attn), each of its own. Rows of
 // query_key_value: all queries, one key, one value (multi_query); in the new architecture group by group the
-// queries, their key, their value; else head by head. Its ALiBi, whose slopes are scaled, is not served.
-// Names: transformer.word_embeddings, transformer.h.I.{input_layernorm or ln_attn and ln_mlp,
-// post_attention_layernorm, self_attention.{query_key_value, dense}, mlp.{dense_h_to_4h, dense_4h_to_h}},
-// transformer.ln_f.
+// queries, their key, their value; else head by head. ALiBi is added before scores are scaled, in exact
+// numbers and once (transformers rounds slopes and their products with positions to bfloat16; its "eager"
+// attention, not its default, adds them twice). Names: transformer.word_embeddings,
+// transformer.h.I.{input_layernorm or ln_attn and ln_mlp, post_attention_layernorm,
+// self_attention.{query_key_value, dense}, mlp.{dense_h_to_4h, dense_4h_to_h}}, transformer.ln_f.
+#include <cmath>
+
 #include "engine/families/decoder.h"
 #include "engine/families/gpt2.h"
 #include "engine/families/parts.h"
@@ -19,9 +22,15 @@ void AddFalconAttention(Checkpoint& checkpoint, bool grouped, Decoder& decoder) 
   decoder.key_value_heads = grouped  ? Size(fields, "num_kv_heads", decoder.heads)
                             : shared ? 1
                                      : decoder.heads;
-  decoder.SetLayers({{"type", "softmax"},
-                     {"num_key_value_heads", decoder.key_value_heads},
-                     {"rope", ReadRope(checkpoint, {}, decoder.width / decoder.heads)}});
+  const int64_t head_dim = decoder.width / decoder.heads;
+  Json attention = {{"type", "softmax"}, {"num_key_value_heads", decoder.key_value_heads}};
+  if (fields.Bool("alibi", false)) {
+    attention["alibi"] = true;
+    attention["alibi_scale"] = 1 / std::sqrt(static_cast<double>(head_dim));
+  } else {
+    attention["rope"] = ReadRope(checkpoint, {}, head_dim);
+  }
+  decoder.SetLayers(attention);
   const int64_t queries = decoder.heads / decoder.key_value_heads;  // of each key
   decoder.AddFused("self_attention.query_key_value", decoder.key_value_heads, {queries, 1, 1});
   decoder.AddModules("attention.o", "self_attention.dense");
@@ -46,7 +55,6 @@ void AddFalconNorms(Checkpoint& checkpoint, bool grouped, Decoder& decoder) {
 
 absl::StatusOr<NativeModel> ReadFalconFamily(Checkpoint& checkpoint) {
   JsonFields& fields = checkpoint.fields();
-  checkpoint.Require("alibi", false);
   const std::string prefix = checkpoint.Prefix("transformer.");
   Decoder decoder =
       BeginDecoder(checkpoint, Size(fields, "vocab_size", 65024), {.bos = 11, .eos = 11}, prefix + "h.");

@@ -24,7 +24,8 @@ std::string ArchitectureOf(const Json& config) {
 std::string TaskOf(const std::string& architecture) {
   const size_t at = architecture.rfind("For");
   if (at != std::string::npos) return architecture.substr(at + std::size("For") - 1);
-  for (const char* task : {"WithLMHeadModel", "LMHeadModel", "DoubleHeadsModel", "EncoderModel", "MTModel"}) {
+  for (const char* task :
+       {"WithLMHeadModel", "LMHeadModel", "ModelWithLMHead", "DoubleHeadsModel", "EncoderModel", "MTModel"}) {
     if (architecture.ends_with(task)) return task;
   }
   return "Model";

@@ -1,6 +1,6 @@
 // "led" (Beltagy et al. 2020): BART whose encoder has Longformer's attention. Positions are counted from 0,
 // and the two sides have tables of their own sizes. A request names global tokens; without, there are none.
-//   ConditionalGeneration  lm_head, tied to the embedding, with final_logits_bias
+//   ConditionalGeneration  lm_head, tied to the embedding, with final_logits_bias;  BART's other heads
 #include "engine/base/status.h"
 #include "engine/families/bart.h"
 #include "engine/families/parts.h"
@@ -11,6 +11,7 @@ namespace heed {
 absl::StatusOr<NativeModel> ReadLedFamily(Checkpoint& checkpoint) {
   ASSIGN_OR_RETURN(NativeModel model, ReadBartKind(checkpoint, {.prefix = "led.",
                                                                 .embedding_norm = true,
+                                                                .reads = true,
                                                                 .tokens = {{"bos_token_id", 0},
                                                                            {"pad_token_id", 1},
                                                                            {"eos_token_id", 2},

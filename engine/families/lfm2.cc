@@ -6,6 +6,8 @@
 // use_expert_bias, a correction.
 //   CausalLM  tied to the embedding, or lm_head
 //   Model     the rows as they are
+#include "engine/families/lfm2.h"
+
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -49,13 +51,6 @@ int64_t ReadHidden(JsonFields& fields) {
   if (!fields.Bool("block_auto_adjust_ff_dim", true)) return told;
   const auto hidden = static_cast<int64_t>(factor * static_cast<double>(2 * told / 3));
   return std::max<int64_t>(1, (hidden + unit - 1) / unit) * unit;
-}
-
-void AddConvolution(const std::string& to, const std::string& of, int64_t kernel, TensorView& tensors) {
-  tensors.AddModule(to + "in", of + "in_proj");
-  tensors.Add(to + "convolution.weight", ViewedTensor(of + "conv.weight").Shaped({-1, kernel}));
-  tensors.Add(to + "convolution.bias", of + "conv.bias");
-  tensors.AddModule(to + "o", of + "out_proj");
 }
 
 void AddAttention(const std::string& to, const std::string& of, TensorView& tensors) {
@@ -102,7 +97,7 @@ void SetConvolutions(Checkpoint& checkpoint, Decoder& decoder) {
     const std::string of = Cat(decoder.layer_prefix, i, "."), to = Cat("layers.", i, ".attention.");
     if (convolutions[i]) {
       decoder.attention(i) = {{"type", "short_convolution"}, {"kernel", kernel}};
-      AddConvolution(to, of + "conv.", kernel, decoder.tensors());
+      AddShortConvolution(to, of + "conv.", kernel, decoder.tensors());
     } else {
       AddAttention(to, of + "self_attn.", decoder.tensors());
     }
@@ -110,6 +105,13 @@ void SetConvolutions(Checkpoint& checkpoint, Decoder& decoder) {
 }
 
 }  // namespace
+
+void AddShortConvolution(const std::string& to, const std::string& of, int64_t kernel, TensorView& tensors) {
+  tensors.AddModule(to + "in", of + "in_proj");
+  tensors.Add(to + "convolution.weight", ViewedTensor(of + "conv.weight").Shaped({-1, kernel}));
+  tensors.Add(to + "convolution.bias", of + "conv.bias");
+  tensors.AddModule(to + "o", of + "out_proj");
+}
 
 absl::StatusOr<NativeModel> ReadLfm2Family(Checkpoint& checkpoint) {
   Decoder decoder = ReadLayers(checkpoint, ReadHidden(checkpoint.fields()));

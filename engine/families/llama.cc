@@ -47,16 +47,19 @@ void AddLlamaTensors(const std::string& prefix, Decoder& decoder) {
 
 Decoder ReadLlamaDecoder(Checkpoint& checkpoint, const LlamaDefaults& defaults) {
   JsonFields& fields = checkpoint.fields();
-  const std::string prefix = checkpoint.Prefix("model.");
+  const std::string prefix = checkpoint.Prefix(std::string(defaults.base));
   Decoder decoder = BeginDecoder(checkpoint, Size(fields, "vocab_size", defaults.vocab_size), defaults.tokens,
                                  prefix + "layers.");
   ReadSizes(checkpoint, defaults, decoder);
   Json attention = {
       {"type", "softmax"}, {"num_key_value_heads", decoder.key_value_heads}, {"head_dim", decoder.head_dim}};
-  const Json rope = ReadRope(checkpoint, defaults.rope, decoder.head_dim);
+  RopeDefaults turning = defaults.rope;
+  turning.within_original = true;
+  const Json rope = ReadRope(checkpoint, turning, decoder.head_dim);
   if (!rope.is_null()) attention["rope"] = rope;
   decoder.SetLayers(attention);
   Json& config = decoder.config();
+  if (const int64_t longest = LongestTurned(checkpoint)) config["max_seq_length"] = longest;
   config["intermediate_size"] = Size(fields, "intermediate_size", defaults.intermediate_size);
   config["hidden_act"] = defaults.gated ? GatedName(fields, defaults.act_key, defaults.act)
                                         : ActivationName(fields, defaults.act_key, defaults.act);
@@ -78,6 +81,11 @@ void SetNormsAfter(Decoder& decoder) {
   decoder.config()["norm_last"] = true;
   decoder.AddModules("norm1", "post_attention_layernorm");
   decoder.AddModules("norm2", "post_feedforward_layernorm");
+}
+
+void SetPositionScale(Checkpoint& checkpoint, Decoder& decoder) {
+  const Json scale = ReadPositionScale(checkpoint);
+  if (!scale.is_null()) decoder.SetAttention("position_scale", scale);
 }
 
 void AddFusedGate(Decoder& decoder) {

@@ -22,6 +22,7 @@ struct LlamaDefaults {
   std::string_view norm_type = "rms", eps_key = "rms_norm_eps";
   double eps = 1e-6;
   RopeDefaults rope{};
+  std::string_view base = "model.";  // what names begin with, but in a base model
 };
 
 // Keys of the shape, and the tensors of embedding, layers and last norm. No head yet.
@@ -31,6 +32,8 @@ Decoder ReadLlamaDecoder(Checkpoint& checkpoint, const LlamaDefaults& defaults);
 void AddQueryKeyNorms(const Json& qk_norm, const std::string& q, const std::string& k, Decoder& decoder);
 // Norms of what attention and feed-forward give, in place of those before them.
 void SetNormsAfter(Decoder& decoder);
+// Scores that grow with the position, where config.json says so (llama_4_scaling_beta).
+void SetPositionScale(Checkpoint& checkpoint, Decoder& decoder);
 // gate_up_proj: the gate's rows, then those it is for.
 void AddFusedGate(Decoder& decoder);
 

@@ -69,4 +69,24 @@ std::vector<bool> SparseLayers(Checkpoint& checkpoint, int64_t layers) {
   return sparse;
 }
 
+std::vector<bool> LayersWithExperts(Checkpoint& checkpoint, int64_t layers, int64_t dense,
+                                    std::string_view key) {
+  JsonFields& fields = checkpoint.fields();
+  const Json& types = fields.Raw("mlp_layer_types");
+  dense = fields.Int(key, dense, 0, kMostLayers);
+  if (types.is_array() && std::ssize(types) != layers)
+    fields.Fail(Cat("mlp_layer_types: ", types.size(), " of ", layers, " layers"));
+  std::vector<bool> sparse(layers);
+  for (int64_t i = 0; i < layers; ++i)
+    sparse[i] = types.is_array() && i < std::ssize(types) ? types[i] == "sparse" : i >= dense;
+  return sparse;
+}
+
+void SetMixtures(Checkpoint& checkpoint, const std::vector<bool>& sparse, const Mixture& mixture,
+                 Decoder& decoder) {
+  for (int64_t i = 0; i < decoder.layers; ++i) {
+    if (sparse[i]) SetMixture(checkpoint, i, mixture, decoder);
+  }
+}
+
 }  // namespace heed

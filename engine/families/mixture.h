@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/families/decoder.h"
@@ -31,6 +32,14 @@ void SetMixture(Checkpoint& checkpoint, int64_t i, const Mixture& mixture, Decod
 
 // Which layers are sparse: every decoder_sparse_step-th but those of mlp_only_layers (Qwen's keys).
 std::vector<bool> SparseLayers(Checkpoint& checkpoint, int64_t layers);
+
+// Which layers have experts: those that mlp_layer_types calls "sparse"; without it all but the first, as many
+// as `key` says (`dense`).
+std::vector<bool> LayersWithExperts(Checkpoint& checkpoint, int64_t layers, int64_t dense,
+                                    std::string_view key = "first_k_dense_replace");
+// Makes those layers' feed-forwards mixtures.
+void SetMixtures(Checkpoint& checkpoint, const std::vector<bool>& sparse, const Mixture& mixture,
+                 Decoder& decoder);
 
 // An expert of one tensor for all: its rows, in parts of these sizes, of which one.
 ViewedTensor OfExpert(const std::string& tensor, int64_t expert, const std::vector<int64_t>& sizes, int part);

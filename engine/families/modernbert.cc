@@ -6,6 +6,10 @@
 //   MaskedLM                decoder, tied to the embedding
 //   SequenceClassification  classifier, of the first row or the mean of all (classifier_pooling)
 //   TokenClassification     classifier;  QuestionAnswering  classifier, of two labels
+// "modernbert-decoder" (Weller et al. 2025, Ettin): the same, each row sees those before it; attn.{q_proj,
+// k_proj, v_proj} apart, heads that begin with lm_head.{dense, norm}.
+#include <algorithm>
+
 #include "engine/base/status.h"
 #include "engine/families/parts.h"
 
@@ -106,7 +110,61 @@ NativeModel ReadEncoder(Checkpoint& checkpoint) {
   return model;
 }
 
+// How many rows a row of a decoder's local layers sees, itself included. Before transformers 5 config.json's
+// local_attention counts, and half of it is seen.
+int64_t DecoderWindow(Checkpoint& checkpoint) {
+  JsonFields& fields = checkpoint.fields();
+  const int64_t half = std::max<int64_t>(Size(fields, "local_attention", 128) / 2, 1);
+  return checkpoint.version() >= 5 ? Size(fields, "sliding_window", half) : half;
+}
+
+NativeModel ReadDecoder(Checkpoint& checkpoint) {
+  NativeModel model = ReadEncoder(checkpoint);
+  const std::string prefix = checkpoint.Prefix("model.");
+  model.config["architecture"] = "decoder";
+  const int64_t window = DecoderWindow(checkpoint);
+  // Before transformers 5 all layers turn by it, whatever local_rope_theta says.
+  const double theta = checkpoint.fields().Number("global_rope_theta", 160000, 1, kMostTheta);
+  for (size_t i = 0; i < model.config["layers"].size(); ++i) {
+    Json& attention = model.config["layers"][i]["attention"];
+    if (attention.contains("window")) attention["window"] = window;
+    if (checkpoint.version() < 5) attention["rope"]["theta"] = theta;
+    for (const char* name : {"q", "k", "v"})
+      model.tensors->AddModule(Cat("layers.", i, ".attention.", name),
+                               Cat(prefix, "layers.", i, ".attn.", name, "_proj"));
+  }
+  return model;
+}
+
 }  // namespace
+
+absl::StatusOr<NativeModel> ReadModernBertDecoderFamily(Checkpoint& checkpoint) {
+  JsonFields& fields = checkpoint.fields();
+  const std::string& task = checkpoint.task();
+  NativeModel model = ReadDecoder(checkpoint);
+  Json& config = model.config;
+  TensorView& tensors = *model.tensors;
+  if (task == "Model") return model;
+  const bool writes = task == "CausalLM";
+  if (!writes && task != "SequenceClassification")
+    return checkpoint.UnknownTask({"Model", "ForCausalLM", "ForSequenceClassification"});
+  AddHeadLayer(config["hidden_size"], ActivationName(fields, "classifier_activation", "gelu"), /*norm=*/true,
+               config);
+  const std::string head = writes ? "lm_head" : "head";
+  tensors.AddModule("head_layers.0", head + ".dense");
+  tensors.AddModule("head_layers.0.norm", head + ".norm");
+  if (writes) {
+    config["head"] = "lm";
+    tensors.AddModule("lm_head", "decoder");
+    return model;
+  }
+  SetLabels(checkpoint, "classification", config);
+  const bool pads = config.contains("pad_token_id");
+  config["pooling"] = pads ? "last_token_not" : "last";
+  if (pads) config["pooling_token"] = config["pad_token_id"];
+  tensors.AddModule("classifier", "classifier");
+  return model;
+}
 
 absl::StatusOr<NativeModel> ReadModernBertFamily(Checkpoint& checkpoint) {
   JsonFields& fields = checkpoint.fields();

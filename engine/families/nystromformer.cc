@@ -4,8 +4,7 @@
 //   MaskedLM                cls.predictions.{transform.{dense, LayerNorm}, bias}, tied to the embedding
 //   SequenceClassification  classifier.{dense (hidden_act), out_proj}, of the first row
 //   TokenClassification     classifier;  QuestionAnswering  qa_outputs
-// transformers takes landmarks of texts of segment_means_seq_len tokens alone, and makes one first guess of
-// the inverse for all heads; here texts have any length, and each head its own.
+// transformers takes landmarks of texts of segment_means_seq_len tokens alone; here texts have any length.
 #include "engine/base/status.h"
 #include "engine/families/bert.h"
 #include "engine/families/parts.h"
@@ -30,7 +29,7 @@ void ReadShape(Checkpoint& checkpoint, const std::string& prefix, Json& config) 
   config["max_position_embeddings"] = positions;
   int64_t landmarks = Size(fields, "num_landmarks", 64);
   if (landmarks == Size(fields, "segment_means_seq_len", 64)) landmarks = positions;  // all attend to all
-  Json attention = {{"type", "nystrom"}, {"num_landmarks", landmarks}};
+  Json attention = {{"type", "nystrom"}, {"num_landmarks", landmarks}, {"inverse_start", "all_heads"}};
   if (checkpoint.Has(Convolution(prefix, 0))) attention["conv_kernel"] = Size(fields, "conv_kernel_size", 65);
   for (Json& layer : config["layers"]) layer["attention"] = attention;
 }

@@ -1,5 +1,5 @@
-// "olmoe" (Muennighoff et al. 2024): Llama's layers, norms over all queries and all keys, experts in every
-// layer. Not served: clip_qkv, which clips behind those norms.
+// "olmoe" (Muennighoff et al. 2024): Llama's layers, norms over all queries and all keys, clip_qkv behind
+// those norms, experts in every layer.
 #include "engine/families/llama.h"
 #include "engine/families/mixture.h"
 #include "engine/families/parts.h"
@@ -7,7 +7,6 @@
 namespace heed {
 
 absl::StatusOr<NativeModel> ReadOlmoeFamily(Checkpoint& checkpoint) {
-  checkpoint.Require("clip_qkv", nullptr);
   Decoder decoder = ReadLlamaDecoder(checkpoint, {.vocab_size = 50304,
                                                   .hidden_size = 2048,
                                                   .intermediate_size = 2048,
@@ -16,6 +15,10 @@ absl::StatusOr<NativeModel> ReadOlmoeFamily(Checkpoint& checkpoint) {
                                                   .tokens = {.eos = 50279, .pad = 1},
                                                   .eps = 1e-5});
   AddQueryKeyNorms({{"type", "rms"}, {"over", "all"}}, "self_attn.q_norm", "self_attn.k_norm", decoder);
+  if (const auto limit = NumberOrNone(checkpoint, "clip_qkv", std::nullopt, 1e-6, 1e6)) {
+    decoder.SetAttention("clip_qkv", *limit);
+    decoder.SetAttention("clip_normed", true);
+  }
   JsonFields& fields = checkpoint.fields();
   const Mixture mixture{.options = {{"experts", Size(fields, "num_experts", 64)},
                                     {"top_k", Size(fields, "num_experts_per_tok", 8)},

@@ -1,7 +1,8 @@
 // "phi" (Li et al. 2023): Llama's names, attention and feed-forward beside one another, both of one layer
 // norm; half of each head turned, biases everywhere. Names: self_attn.dense, mlp.{fc1, fc2},
 // model.final_layernorm. "phi3" (Abdin et al. 2024): Llama's layers with fused qkv_proj [queries, keys,
-// values] and gate_up_proj; its longrope is not served.
+// values] and gate_up_proj; its longrope is served within the original
+// length.
 #include "engine/families/llama.h"
 #include "engine/families/parts.h"
 

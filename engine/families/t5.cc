@@ -7,6 +7,8 @@
 //   EncoderModel           the encoder's rows
 // Logits of what was made with a tied head are scaled by 1 / sqrt(d_model); which those are depends on the
 // transformers that wrote config.json.
+#include "engine/families/t5.h"
+
 #include <cmath>
 #include <string_view>
 
@@ -16,15 +18,6 @@
 
 namespace heed {
 namespace {
-
-// What the configuration classes differ in, and the models.
-struct T5Kind {
-  std::string_view type;  // model_type
-  int64_t vocab_size, d_ff, layers, heads;
-  std::string feed_forward;
-  bool tied;         // where config.json does not say
-  bool bias_in_all;  // layers
-};
 
 struct FeedForwardOf {
   std::string act;  // native
@@ -46,6 +39,7 @@ struct Side {
   std::string of, to;  // names begin with it: in the file, in the model
   int64_t layers;
   bool decoder, gated, bias_in_all;
+  std::string feed_forward;  // its module
 };
 
 void AddAttention(const std::string& of, const std::string& to, TensorView& tensors) {
@@ -64,10 +58,10 @@ void AddSide(const Side& side, TensorView& tensors) {
       tensors.AddModule(to + "norm_cross", of + "1.layer_norm");
       tensors.Ignore(of + "1.EncDecAttention.relative_attention_bias.weight");  // of early releases
     }
-    const std::string last = of + (side.decoder ? "2." : "1.");
-    if (side.gated) tensors.AddModule(to + "ffn.gate", last + "DenseReluDense.wi_0");
-    tensors.AddModule(to + "ffn.up", last + (side.gated ? "DenseReluDense.wi_1" : "DenseReluDense.wi"));
-    tensors.AddModule(to + "ffn.down", last + "DenseReluDense.wo");
+    const std::string last = of + (side.decoder ? "2." : "1."), dense = last + side.feed_forward;
+    if (side.gated) tensors.AddModule(to + "ffn.gate", dense + ".wi_0");
+    tensors.AddModule(to + "ffn.up", dense + (side.gated ? ".wi_1" : ".wi"));
+    tensors.AddModule(to + "ffn.down", dense + ".wo");
     tensors.AddModule(to + "norm2", last + "layer_norm");
   }
   tensors.AddModule(side.to + "norm", side.of + "final_layer_norm");
@@ -78,7 +72,7 @@ void ReadShape(Checkpoint& checkpoint, const T5Kind& kind, const FeedForwardOf& 
   JsonFields& fields = checkpoint.fields();
   DefaultToken("pad_token_id", 0, config);
   DefaultToken("eos_token_id", 1, config);
-  config["hidden_size"] = Size(fields, "d_model", 512);
+  config["hidden_size"] = Size(fields, "d_model", kind.width);
   config["num_attention_heads"] = Size(fields, "num_heads", kind.heads);
   config["intermediate_size"] = Size(fields, "d_ff", kind.d_ff);
   config["hidden_act"] = feed_forward.act;
@@ -116,7 +110,9 @@ void AddDecoder(Checkpoint& checkpoint, const T5Kind& kind, const Side& side, Na
     config["logits_scale"] = 1 / std::sqrt(config["hidden_size"].get<double>());
 }
 
-absl::StatusOr<NativeModel> Read(Checkpoint& checkpoint, const T5Kind& kind) {
+}  // namespace
+
+absl::StatusOr<NativeModel> ReadT5Kind(Checkpoint& checkpoint, const T5Kind& kind) {
   JsonFields& fields = checkpoint.fields();
   const std::string& task = checkpoint.task();
   const bool encoder = task == "EncoderModel";
@@ -134,7 +130,8 @@ absl::StatusOr<NativeModel> Read(Checkpoint& checkpoint, const T5Kind& kind) {
                   .layers = layers,
                   .decoder = false,
                   .gated = feed_forward.gated,
-                  .bias_in_all = kind.bias_in_all};
+                  .bias_in_all = kind.bias_in_all,
+                  .feed_forward = std::string(kind.feed_forward_module)};
   AddSide(side, *model.tensors);
   AddSharedEmbedding(checkpoint, "", side.to, *model.tensors);
   if (encoder) {
@@ -147,44 +144,43 @@ absl::StatusOr<NativeModel> Read(Checkpoint& checkpoint, const T5Kind& kind) {
               .layers = Size(fields, "num_decoder_layers", layers, kMostLayers),
               .decoder = true,
               .gated = feed_forward.gated,
-              .bias_in_all = kind.bias_in_all},
+              .bias_in_all = kind.bias_in_all,
+              .feed_forward = std::string(kind.feed_forward_module)},
              model);
   return model;
 }
 
-}  // namespace
-
 absl::StatusOr<NativeModel> ReadT5Family(Checkpoint& checkpoint) {
-  return Read(checkpoint, {.type = "t5",
-                           .vocab_size = 32128,
-                           .d_ff = 2048,
-                           .layers = 6,
-                           .heads = 8,
-                           .feed_forward = "relu",
-                           .tied = true,
-                           .bias_in_all = false});
+  return ReadT5Kind(checkpoint, {.type = "t5",
+                                 .vocab_size = 32128,
+                                 .d_ff = 2048,
+                                 .layers = 6,
+                                 .heads = 8,
+                                 .feed_forward = "relu",
+                                 .tied = true,
+                                 .bias_in_all = false});
 }
 
 absl::StatusOr<NativeModel> ReadMt5Family(Checkpoint& checkpoint) {
-  return Read(checkpoint, {.type = "mt5",
-                           .vocab_size = 250112,
-                           .d_ff = 1024,
-                           .layers = 8,
-                           .heads = 6,
-                           .feed_forward = "gated-gelu",
-                           .tied = false,
-                           .bias_in_all = false});
+  return ReadT5Kind(checkpoint, {.type = "mt5",
+                                 .vocab_size = 250112,
+                                 .d_ff = 1024,
+                                 .layers = 8,
+                                 .heads = 6,
+                                 .feed_forward = "gated-gelu",
+                                 .tied = false,
+                                 .bias_in_all = false});
 }
 
 absl::StatusOr<NativeModel> ReadUmt5Family(Checkpoint& checkpoint) {
-  return Read(checkpoint, {.type = "umt5",
-                           .vocab_size = 250112,
-                           .d_ff = 1024,
-                           .layers = 8,
-                           .heads = 6,
-                           .feed_forward = "gated-gelu",
-                           .tied = true,
-                           .bias_in_all = true});
+  return ReadT5Kind(checkpoint, {.type = "umt5",
+                                 .vocab_size = 250112,
+                                 .d_ff = 1024,
+                                 .layers = 8,
+                                 .heads = 6,
+                                 .feed_forward = "gated-gelu",
+                                 .tied = true,
+                                 .bias_in_all = true});
 }
 
 }  // namespace heed

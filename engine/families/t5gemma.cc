@@ -4,7 +4,6 @@
 // norm}, layers.I.{self_attn, cross_attn, mlp, pre_self_attn_layernorm, post_self_attn_layernorm, ...};
 // without "model." in a base model.
 //   ConditionalGeneration  lm_head.out_proj, or tied to the decoder's table;  EncoderModel
-// Sides of different widths are not served.
 #include <algorithm>
 #include <cmath>
 
@@ -135,7 +134,7 @@ void ReadShape(Side& side, Json& config) {
 
 // What both sides have must be one.
 void CheckAlike(Checkpoint& checkpoint, const Json& encoder, const Json& decoder) {
-  for (const char* key : {"hidden_size", "hidden_act", "layer_norm_eps"}) {
+  for (const char* key : {"hidden_act", "layer_norm_eps"}) {
     if (encoder[key] != decoder[key])
       checkpoint.fields().Fail(Cat("decoder: ", key, " ", Shown(decoder[key]), ", the encoder has ",
                                    Shown(encoder[key]), "; sides that differ in it are not served"));
@@ -181,6 +180,8 @@ absl::StatusOr<NativeModel> ReadT5GemmaFamily(Checkpoint& checkpoint) {
     Json shape;
     ReadShape(decoder, shape);
     CheckAlike(checkpoint, model.config, shape);
+    model.config["decoder_hidden_size"] = shape["hidden_size"];
+    model.config["decoder_embedding_scale"] = shape["embedding_scale"];
     model.config["decoder_layers"] = LayersOf(checkpoint, decoder);
     AddSide(prefix + "decoder.", "decoder.", model.config["decoder_layers"].size(), *model.tensors);
     DefaultToken("decoder_start_token_id", 2, model.config);

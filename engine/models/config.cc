@@ -19,6 +19,7 @@ constexpr int64_t kMaxLabels = 1 << 20;
 constexpr int64_t kMaxAxes = 8;
 constexpr int64_t kMaxTypes = 1 << 16;
 constexpr int64_t kMaxHeadLayers = 64;
+constexpr int64_t kMaxKernel = 63;
 
 // Written by Hugging Face's tools or repeated from elsewhere; no number depends on them. Whether biases and a
 // head of its own are there, the weights' file says.
@@ -54,11 +55,10 @@ struct NamedPlacement {
   std::string_view name;
   NormPlacement placement;
 };
-constexpr NamedPlacement kPlacements[] = {{"pre", NormPlacement::kPre},
-                                          {"post", NormPlacement::kPost},
-                                          {"res_post", NormPlacement::kResPost},
-                                          {"sandwich", NormPlacement::kSandwich},
-                                          {"none", NormPlacement::kNone}};
+constexpr NamedPlacement kPlacements[] = {
+    {"pre", NormPlacement::kPre},          {"post", NormPlacement::kPost},
+    {"res_post", NormPlacement::kResPost}, {"sandwich", NormPlacement::kSandwich},
+    {"normed", NormPlacement::kNormed},    {"none", NormPlacement::kNone}};
 
 // One of `allowed`, which begin with the default.
 NormPlacement ReadPlacement(JsonFields& fields, std::string_view key,
@@ -78,12 +78,35 @@ void ReadNorm(JsonFields& fields, ModelConfig& config) {
   config.norm.eps = static_cast<float>(fields.Number("layer_norm_eps", 1e-5, 0, 1));
   config.norm.weight = fields.Bool("norm_weight", true);
   config.norm.bias = fields.Bool("norm_bias", config.norm.weight);
-  config.norm_last = NormsInput(config.norm.placement);
+  config.norm_last = NormsInput(config.norm.placement) || config.norm.placement == NormPlacement::kNormed;
   config.norm.weight_offset = static_cast<float>(fields.Number("norm_offset", 0, -1e3, 1e3));
 }
 
 void ReadResidual(JsonFields& fields, ModelConfig& config) {
   config.residual_multiplier = static_cast<float>(fields.Number("residual_multiplier", 1, -1e6, 1e6));
+}
+
+// An activation without a gate, or none.
+Activation ReadActivation(JsonFields& fields, const char* of) {
+  fields.Ignore("hidden_act");
+  if (!fields.Has("hidden_act")) return Activation::kNone;
+  const absl::StatusOr<HiddenAct> act = ParseHiddenAct(fields.String("hidden_act", ""));
+  if (!act.ok()) fields.Fail(std::string(act.status().message()));
+  if (!act.ok()) return Activation::kNone;
+  if (act->gated) fields.Fail(Cat("hidden_act: ", Shown(fields.Raw("hidden_act")), " has a gate; ", of));
+  return act->activation;
+}
+
+void ReadConvolution(JsonFields& fields, LayerConfig& layer) {
+  const Json& given = fields.Raw("convolution");
+  if (given.is_null()) return;
+  if (!given.is_object()) return fields.Fail("convolution is not an object");
+  JsonFields own(given, fields.Name("convolution"));
+  layer.convolution_kernel = own.RequiredInt("kernel", 1, kMaxKernel);
+  layer.convolution_activation = ReadActivation(own, "a convolution has none");
+  if (layer.convolution_kernel % 2 == 0)
+    own.Fail(Cat("kernel: ", layer.convolution_kernel, " is even: no row is in its middle"));
+  fields.Fail(own.Finish());
 }
 
 // How a layer stands in the residual stream, where that is not as the model's do.
@@ -94,6 +117,7 @@ void ReadStanding(JsonFields& fields, LayerConfig& layer) {
   fields.Ignore("norm");
   fields.Ignore("attention_norm");
   layer.parallel = fields.Bool("parallel", false);
+  layer.scaled = fields.Bool("layer_scale", false);
   if (layer.parallel && fields.Has("cross_attention"))
     fields.Fail("parallel: true; of a layer with a cross_attention, which reads what its attention gave");
 }
@@ -115,14 +139,7 @@ HeadLayerConfig ReadHeadLayer(const Json& json, const std::string& where, int64_
   HeadLayerConfig layer;
   layer.width = own.Int("width", width, 1, kMaxWidth);
   layer.norm = own.Bool("norm", false);
-  if (own.Has("hidden_act")) {
-    const absl::StatusOr<HiddenAct> act = ParseHiddenAct(own.String("hidden_act", ""));
-    if (!act.ok()) own.Fail(std::string(act.status().message()));
-    if (act.ok() && act->gated)
-      own.Fail(Cat("hidden_act: ", Shown(own.Raw("hidden_act")), " has a gate; a head's layers have none"));
-    if (act.ok()) layer.activation = act->activation;
-  }
-  own.Ignore("hidden_act");
+  layer.activation = ReadActivation(own, "a head's layers have none");
   fields.Fail(own.Finish());
   return layer;
 }
@@ -141,6 +158,17 @@ void ReadHeadLayers(JsonFields& fields, ModelConfig& config) {
   }
 }
 
+void ReadLatePooling(JsonFields& fields, ModelConfig& config) {
+  config.late_pooling = fields.Bool("late_pooling", false);
+  if (!config.late_pooling) return;
+  if (config.pooling == Pooling::kNone) fields.Fail("late_pooling: true, of a head that does not pool");
+  for (const HeadLayerConfig& layer : config.head_layers) {
+    if (layer.width != config.width)
+      fields.Fail(Cat("late_pooling: true, of head_layers as wide as the rows, ", config.width, "; one has ",
+                      layer.width));
+  }
+}
+
 void ReadLogits(JsonFields& fields, ModelConfig& config) {
   config.logits_scale = static_cast<float>(fields.Number("logits_scale", 1, -1e6, 1e6));
   config.logits_soft_cap = static_cast<float>(fields.Number("logits_soft_cap", 0, 1e-3, 1e6));
@@ -153,13 +181,14 @@ void ReadPooling(JsonFields& fields, ModelConfig& config) {
                                                                  {"max", Pooling::kMax},
                                                                  {"mean_sqrt_len", Pooling::kMeanSqrtLen},
                                                                  {"weighted_mean", Pooling::kWeightedMean},
-                                                                 {"last_token_not", Pooling::kLastTokenNot}};
+                                                                 {"last_token_not", Pooling::kLastTokenNot},
+                                                                 {"last_token", Pooling::kLastToken}};
   fields.Ignore("pooling");
   if (!fields.Has("pooling")) return;
   std::vector<std::string> names;
   for (const auto& [name, kind] : kinds) names.push_back(name);
   config.pooling = kinds.at(fields.Choice("pooling", names));
-  if (config.pooling == Pooling::kLastTokenNot)
+  if (SeeksToken(config.pooling))
     config.pooling_token = static_cast<int32_t>(
         fields.RequiredInt("pooling_token", 0, std::max<int64_t>(config.vocab_size - 1, 0)));
 }
@@ -235,7 +264,37 @@ void ReadEmbeddingTables(JsonFields& fields, ModelConfig& config) {
                                                                 : EmbeddingProjection::kLast;
   }
   config.embedding_norm = fields.Bool("embedding_norm", false);
+  config.embedding_norm_of_tokens = fields.Choice("embedding_norm_of", {"all", "tokens"}) == "tokens";
+  config.decoder_embedding_norm_of_tokens = config.embedding_norm_of_tokens;
+  if (config.embedding_norm_of_tokens && config.embedding_projection != EmbeddingProjection::kNone)
+    fields.Fail("embedding_norm_of: \"tokens\", of an embedding without a projection");
   config.type_vocab_size = fields.Int("type_vocab_size", 0, 0, kMaxTypes);
+}
+
+void ReadDecoderKeys(JsonFields& fields, ModelConfig& config) {
+  config.decoder_max_positions =
+      fields.Int("decoder_max_position_embeddings", config.max_positions, 1, kMaxPositions);
+  if (fields.Has("decoder_embedding_norm_of"))
+    config.decoder_embedding_norm_of_tokens =
+        fields.Choice("decoder_embedding_norm_of", {"all", "tokens"}) == "tokens";
+  fields.Ignore("decoder_embedding_norm_of");
+  config.decoder_width = fields.Int("decoder_hidden_size", config.width, 1, kMaxWidth);
+  const double scale = fields.Number("decoder_embedding_scale", config.embedding_scale, -1e6, 1e6);
+  config.decoder_embedding_scale = scale == 0 ? 1 : static_cast<float>(scale);  // as the encoder's
+  if (config.decoder_width != config.width && config.embedding_projection != EmbeddingProjection::kNone)
+    fields.Fail(Cat("decoder_hidden_size: ", config.decoder_width,
+                    ", another than hidden_size, of an embedding without a projection"));
+  if (config.decoder_embedding_norm_of_tokens && config.embedding_projection != EmbeddingProjection::kNone)
+    fields.Fail("decoder_embedding_norm_of: \"tokens\", of an embedding without a projection");
+}
+
+ModelConfig DecoderOf(const ModelConfig& config) {
+  ModelConfig decoder = config;
+  decoder.width = config.decoder_width;
+  decoder.max_positions = config.decoder_max_positions;
+  decoder.embedding_scale = config.decoder_embedding_scale;
+  decoder.embedding_norm_of_tokens = config.decoder_embedding_norm_of_tokens;
+  return decoder;
 }
 
 void ReadLastNorm(JsonFields& fields, ModelConfig& config) {
@@ -260,6 +319,7 @@ LayerConfig ReadLayer(const Json& json, const std::string& where, bool cross, Js
   own.Ignore("ffn");
   if (!layer.feed_forward.is_object()) own.Fail("ffn is not an object");
   ReadStanding(own, layer);
+  ReadConvolution(own, layer);
   fields.Fail(own.Finish());
   return layer;
 }
@@ -300,6 +360,7 @@ absl::StatusOr<ModelConfig> ParseModelConfig(const Json& json) {
   config.recipe = stack.read(fields, config);
   ReadHead(fields, config);
   ReadHeadLayers(fields, config);
+  ReadLatePooling(fields, config);
   ReadLogits(fields, config);
   ReadTokenIds(fields, config);
   ReadLabels(fields, config);

@@ -20,18 +20,37 @@ namespace heed {
 
 // Of all rows one: kMean of them; kMeanSqrtLen, their sum over the root of their number; kWeightedMean, with
 // weights 1, 2, ... n (Muennighoff 2022); kMax, in each column; kLastTokenNot, the last whose token is not
-// the padding's, say, or the last if there is none.
-enum class Pooling { kNone, kFirst, kMean, kLast, kMax, kMeanSqrtLen, kWeightedMean, kLastTokenNot };
+// the padding's, say, or the last if there is none; kLastToken, the last whose token it is, or the last.
+enum class Pooling {
+  kNone,
+  kFirst,
+  kMean,
+  kLast,
+  kMax,
+  kMeanSqrtLen,
+  kWeightedMean,
+  kLastTokenNot,
+  kLastToken
+};
+inline bool SeeksToken(Pooling pooling) {
+  return pooling == Pooling::kLastTokenNot || pooling == Pooling::kLastToken;
+}
 
 struct LayerConfig {
   // Where its norms stand, instead of where the model's do: of all its sublayers, of its attention.
   std::optional<NormPlacement> norm, attention_norm;
   bool parallel =
-      false;       // the feed-forward reads what the attention reads: both are added to the layer's input
-  Json attention;  // {"type", options}, read by the variant
+      false;  // the feed-forward reads what the attention reads: both are added to the layer's input
+  bool scaled = false;   // its rows are multiplied by a learned number when it is done
+  Json attention;        // {"type", options}, read by the variant
   Json cross_attention;  // the same; null but in the decoder of an encoder-decoder
   Json feed_forward;     // the same under "ffn", read by the feed-forward; {} where the file has none
-  std::string axis;      // along which rows of a table it runs; empty where layers have none
+  // x = norm(layer(x) + activation(convolution over so many neighbours of what x was before)); 0: x =
+  // layer(x). Encoders, DeBERTa V2's (He et al. 2021). Tensors: convolution.{weight [hidden_size, kernel
+  // hidden_size], bias}, norm_convolution.
+  int64_t convolution_kernel = 0;
+  Activation convolution_activation = Activation::kNone;
+  std::string axis;  // along which rows of a table it runs; empty where layers have none
 };
 
 // Of "head_layers": norm(activation(W x + b)), before the head's last product or, if there is none, before
@@ -62,21 +81,25 @@ struct ModelConfig {
   Positions positions = Positions::kNone;
   int64_t max_positions = 0;          // max_position_embeddings; 0 = no limit
   int64_t decoder_max_positions = 0;  // the same of an encoder-decoder's decoder
-  int64_t max_seq_length = 0;         // of an input, where that is less; 0 = no limit
+  int64_t decoder_width = 0;          // of its rows
+  float decoder_embedding_scale = 1;
+  int64_t max_seq_length = 0;  // of an input, where that is less; 0 = no limit
   // Of the embedding (EmbeddingOptions), where rows are tokens.
   int64_t embedding_size = 0;  // width of what a projection reads
   EmbeddingProjection embedding_projection = EmbeddingProjection::kNone;
   bool embedding_norm = false;
+  bool embedding_norm_of_tokens = false, decoder_embedding_norm_of_tokens = false;
   int64_t type_vocab_size = 0;
   bool norm_last = false;                   // a norm stands after the last layer
   std::vector<LayerConfig> layers;          // of the only stack, or of an encoder-decoder's encoder
   std::vector<LayerConfig> decoder_layers;  // of an encoder-decoder's decoder
   Head head = Head::kNone;
   Pooling pooling = Pooling::kNone;
-  int32_t pooling_token = -1;  // of kLastTokenNot
+  int32_t pooling_token = -1;  // of SeeksToken()
   bool normalize = false;
   int64_t num_labels = 0;
   std::vector<HeadLayerConfig> head_layers;
+  bool late_pooling = false;  // head_layers are of each row, and what they give is pooled
   float logits_scale = 1;     // of the answer
   float logits_soft_cap = 0;  // c: then c tanh(answer / c); 0: none
   // What only names things.
@@ -102,6 +125,10 @@ LayerConfig ReadLayer(const Json& json, const std::string& where, bool cross, Js
 
 // For recipes that call AddEmbedding: the keys of its tables, its norm and its projection.
 void ReadEmbeddingTables(JsonFields& fields, ModelConfig& config);
+// For recipes of an encoder and a decoder: the decoder's own keys beside its layers, whose defaults are the
+// encoder's. And the configuration by which its embedding and its layers are loaded.
+void ReadDecoderKeys(JsonFields& fields, ModelConfig& config);
+ModelConfig DecoderOf(const ModelConfig& config);
 // For recipes that call LoadLastNorm and let the configuration say whether there is one.
 void ReadLastNorm(JsonFields& fields, ModelConfig& config);
 

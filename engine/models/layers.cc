@@ -49,6 +49,12 @@ absl::StatusOr<AttentionSublayer> LoadAttention(const LayerPlan& plan, const Jso
     return Invalid(setting.where, ": this attention cannot decode: it is for encoders only");
   if (cross && std::ranges::none_of(attention->products(), [](const Product& p) { return p.of_source; }))
     return Invalid(setting.where, ": this attention cannot read a source");
+  const int64_t source_width = plan.source_width > 0 ? plan.source_width : plan.width;
+  for (const Product& product : attention->products()) {
+    if (product.of_source && !product.lent && product.weight.dim(1) != source_width)
+      return Invalid(setting.where, ": this attention reads a source of ", product.weight.dim(1),
+                     " numbers a row; the source's have ", source_width);
+  }
   return AttentionSublayer::Load(std::move(attention), scope, norm, ResidualOf(plan, /*attention=*/true),
                                  plan.precision);
 }
@@ -109,12 +115,44 @@ absl::StatusOr<std::unique_ptr<RowStep>> LoadBeside(const LayerPlan& plan, const
   return step;
 }
 
+// The set whose rows are, in their first columns, what the convolution makes of those that the layer will
+// read.
+absl::StatusOr<int> AddConvolution(const LayerPlan& plan, const LayerConfig& layer, const std::string& where,
+                                   const WeightScope& scope, int set, Stack& stack) {
+  const RowSet& rows = stack.sets()[set];
+  if (plan.causal || plan.reversible || plan.group > 0 || rows.group > 0 || rows.remembered)
+    return Invalid(where, "convolution: of an encoder's rows, which come whole, in one stream and one group");
+  const int64_t read = layer.convolution_kernel * plan.width;
+  ASSIGN_OR_RETURN(PackedWeights weights,
+                   LoadWeights(scope, "convolution", plan.width, read, plan.precision));
+  const int answered = stack.answered();
+  const int made = stack.AddSet({.count = rows.count, .input = WorkInput::kNone, .width = read});
+  stack.SetAnswered(answered);
+  stack.AddMove(made, set, std::make_unique<TakeNeighbours>(layer.convolution_kernel));
+  stack.Add(made,
+            std::make_unique<TransformStep>(std::move(weights), layer.convolution_activation, std::nullopt));
+  return made;
+}
+
+// Brings it into the residual stream.
+absl::Status CloseConvolution(const LayerPlan& plan, const WeightScope& scope, int made, int set,
+                              Stack& stack) {
+  ASSIGN_OR_RETURN(Norm norm, Norm::Load(scope / "norm_convolution", plan.width, plan.norm));
+  stack.AddMove(set, made, std::make_unique<AddToRows>());
+  stack.Add(set, std::make_unique<NormStep>(std::move(norm)));
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status AddLayer(const LayerPlan& model, const LayerConfig& layer, int i, int number,
                       const WeightScope& scope, int set, Stack& stack, bool shortens) {
   const std::string where = Cat("config.json: ", model.key, "[", i, "].");
   ASSIGN_OR_RETURN(const LayerPlan plan, PlanOf(model, layer, where));
+  std::optional<int> convolved;
+  if (layer.convolution_kernel > 0) {
+    ASSIGN_OR_RETURN(convolved, AddConvolution(plan, layer, where, scope, set, stack));
+  }
   const auto add = [&](const std::string& name, const std::string& norm, const Json& options,
                        bool cross) -> absl::Status {
     const bool first = name == "attention";
@@ -142,8 +180,15 @@ absl::Status AddLayer(const LayerPlan& model, const LayerConfig& layer, int i, i
   if (!layer.cross_attention.is_null()) {
     RETURN_IF_ERROR(add("cross_attention", "norm_cross", layer.cross_attention, /*cross=*/true));
   }
-  if (layer.parallel) return absl::OkStatus();
-  return AddFeedForward(plan, where + "ffn", layer.feed_forward, scope / "ffn", scope / "norm2", set, stack);
+  if (!layer.parallel) {
+    RETURN_IF_ERROR(
+        AddFeedForward(plan, where + "ffn", layer.feed_forward, scope / "ffn", scope / "norm2", set, stack));
+  }
+  if (convolved) RETURN_IF_ERROR(CloseConvolution(plan, scope, *convolved, set, stack));
+  if (!layer.scaled) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const std::vector<float> factor, scope.Floats("layer_scale.weight", {1}));
+  stack.Add(set, std::make_unique<ScaleStep>(factor[0]));
+  return absl::OkStatus();
 }
 
 absl::Status AddLayers(const LayerPlan& plan, const std::vector<LayerConfig>& layers, int* number,
@@ -175,6 +220,7 @@ absl::StatusOr<Embedding> AddEmbedding(const ModelConfig& config, const LayerPla
                            .positions = config.positions,
                            .max_positions = config.max_positions,
                            .types = config.type_vocab_size,
+                           .norm_of_tokens = config.embedding_norm_of_tokens,
                            .projection = config.embedding_projection,
                            .table_width = config.embedding_size,
                            .precision = plan.precision};

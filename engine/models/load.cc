@@ -23,12 +23,13 @@ absl::StatusOr<Json> ReadModelConfig(const std::string& folder) {
   return config;
 }
 
-absl::StatusOr<LoadedCheckpoint> LoadCheckpoint(const std::string& folder) {
+absl::StatusOr<LoadedCheckpoint> LoadCheckpoint(const std::string& folder, const Weights* drawn) {
   LoadedCheckpoint loaded;
   ASSIGN_OR_RETURN(const Json config, ReadModelConfig(folder));
   ASSIGN_OR_RETURN(const SentenceModules modules, ReadSentenceModules(folder));
   ASSIGN_OR_RETURN(loaded.weights, Weights::Load(folder, modules.folders()));
   TakeTodaysNames(*loaded.weights);
+  if (drawn != nullptr) RETURN_IF_ERROR(loaded.weights->Add(*drawn));
   ASSIGN_OR_RETURN(loaded.model, ReadCheckpoint(config, *loaded.weights));
   RETURN_IF_ERROR(modules.Apply(loaded.model));
   RETURN_IF_ERROR(TakeGenerationConfig(folder, loaded.model));
@@ -38,7 +39,7 @@ absl::StatusOr<LoadedCheckpoint> LoadCheckpoint(const std::string& folder) {
 
 absl::StatusOr<std::unique_ptr<const Model>> LoadModel(const std::string& folder,
                                                        const LoadOptions& options) {
-  ASSIGN_OR_RETURN(LoadedCheckpoint loaded, LoadCheckpoint(folder));
+  ASSIGN_OR_RETURN(LoadedCheckpoint loaded, LoadCheckpoint(folder, options.drawn));
   auto model = NewNativeModel(loaded.model.config, *loaded.weights, options, loaded.view());
   loaded.weights.reset();
   LargeBlocks::Clear();  // tensors as they were stored do not come again

@@ -220,6 +220,8 @@ class Model {
 
 struct LoadOptions {
   Precision precision = Precision::kF32;  // falls back as Supported() says
+  // Tensors beside the folder's own, in place of what its family would draw: golden cases bring them.
+  const Weights* drawn = nullptr;
 };
 
 // Loads the folder's config.json and weights. INVALID_ARGUMENT or NOT_FOUND with the file, the field, the

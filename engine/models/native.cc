@@ -55,6 +55,17 @@ absl::StatusOr<PackedWeights::Part> LastProduct(const ModelConfig& config, const
   return part;
 }
 
+// Where they are of each row: they become the stack's last steps, and the norm before them too.
+void MakeSteps(OutputHead& head, Stack& stack) {
+  const int set = stack.answered();
+  if (std::optional<Norm> norm = stack.TakeNorm())
+    stack.Add(set, std::make_unique<NormStep>(*std::move(norm)));
+  for (HeadLayer& layer : head.layers)
+    stack.Add(set, std::make_unique<TransformStep>(std::move(layer.weights), layer.activation,
+                                                   std::move(layer.norm)));
+  head.layers.clear();
+}
+
 // What the configuration's head says, beside what the architecture has of it.
 absl::StatusOr<OutputHead> LoadHead(const ModelConfig& config, const WeightScope& scope, LoadedStack& loaded,
                                     Precision precision) {
@@ -62,9 +73,10 @@ absl::StatusOr<OutputHead> LoadHead(const ModelConfig& config, const WeightScope
   head.kind = config.head;
   head.pooling = config.pooling;
   head.pooling_token = config.pooling_token;
-  if (config.pooling == Pooling::kLastTokenNot &&
+  if (SeeksToken(config.pooling) &&
       loaded.stack.sets()[loaded.stack.answered()].input != WorkInput::kTokens) {
-    return Invalid("config.json: pooling: \"last_token_not\" is of rows that are the input's tokens");
+    return Invalid("config.json: pooling: \"last_token", config.pooling == Pooling::kLastToken ? "" : "_not",
+                   "\" is of rows that are the input's tokens");
   }
   head.scale = config.logits_scale;
   head.soft_cap = config.logits_soft_cap;
@@ -76,7 +88,9 @@ absl::StatusOr<OutputHead> LoadHead(const ModelConfig& config, const WeightScope
   // A few labels cost nothing in f32, and their scores keep the digits that reduced precision has left.
   const bool labels = config.head == Head::kClassification || config.head == Head::kTokenClassification;
   if (labels) precision = Precision::kF32;
+  if (config.late_pooling) precision = Precision::kF32;
   ASSIGN_OR_RETURN(const int64_t width, AddHeadLayers(config, loaded.stack.width(), scope, precision, head));
+  if (config.late_pooling) MakeSteps(head, loaded.stack);
   ASSIGN_OR_RETURN(const PackedWeights::Part part, LastProduct(config, loaded.tied, width, scope));
   if (part.weight.data != nullptr) head.layers.push_back({.weights = PackedWeights::Pack({part}, precision)});
   return head;

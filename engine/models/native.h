@@ -23,7 +23,8 @@ struct LoadedCheckpoint {
   NativeModel model;
   const TensorView* view() const { return model.tensors ? &*model.tensors : nullptr; }
 };
-absl::StatusOr<LoadedCheckpoint> LoadCheckpoint(const std::string& folder);
+// `drawn`: as in LoadOptions.
+absl::StatusOr<LoadedCheckpoint> LoadCheckpoint(const std::string& folder, const Weights* drawn = nullptr);
 
 // As LoadModel. The model keeps what it needs of the weights; of Weights::Of() it reads the embeddings where
 // they are. `view`: gives the tensors the names and forms of the native format; null: they have them.

@@ -4,8 +4,11 @@
 //   may say
 //                           "norm", where its norms stand instead of where the model's do, "attention_norm",
 //                           the same of its attention alone, and "parallel" (false): x + attention(norm1(x))
-//                           + ffn(norm2(x))
-//   decoder_max_position_embeddings (max_position_embeddings) of an encoder-decoder
+//                           + ffn(norm2(x)); and "layer_scale" (false): its rows times a learned number when
+//                           it is done, tensor layer_scale.weight [1] (Gemma 4, 2026)
+//   decoder_max_position_embeddings (max_position_embeddings), decoder_embedding_norm_of (embedding_norm_of),
+//   decoder_hidden_size (hidden_size), decoder_embedding_scale (embedding_scale)
+//                           of an encoder-decoder's decoder
 //   reversible (false)      two streams (Gomez et al. 2017), with norm "pre": they begin alike, and the head
 //                           reads both side by side
 //   extra_global_tokens (0) of an encoder: so many learned rows, without positions, stand before the tokens'
@@ -24,7 +27,6 @@ namespace heed {
 namespace {
 
 constexpr int64_t kMostGlobalTokens = 1 << 20;  // of the model's own
-constexpr int64_t kMostPositions = int64_t{1} << 31;
 
 class PlainStack : public StackRecipe {
  public:
@@ -44,12 +46,14 @@ class PlainStack : public StackRecipe {
     ASSIGN_OR_RETURN(std::optional<Norm> source_norm,
                      AddRows(config, plan, config.layers, WorkInput::kSource, scope / "encoder", loaded));
     if (source_norm) loaded.stack.Add(0, std::make_unique<NormStep>(*std::move(source_norm)));
-    plan.key = "decoder_layers";
-    plan.causal = true;
-    plan.source = 0;
-    ModelConfig decoder = config;
-    decoder.max_positions = config.decoder_max_positions;
-    ASSIGN_OR_RETURN(std::optional<Norm> norm, AddRows(decoder, plan, config.decoder_layers,
+    const ModelConfig decoder = DecoderOf(config);
+    LayerPlan decoder_plan(decoder);
+    decoder_plan.precision = precision;
+    decoder_plan.key = "decoder_layers";
+    decoder_plan.causal = true;
+    decoder_plan.source = 0;
+    decoder_plan.source_width = config.width;
+    ASSIGN_OR_RETURN(std::optional<Norm> norm, AddRows(decoder, decoder_plan, config.decoder_layers,
                                                        WorkInput::kTokens, scope / "decoder", loaded));
     if (norm) loaded.stack.SetNorm(*std::move(norm));
     return loaded;
@@ -107,8 +111,7 @@ std::shared_ptr<const StackRecipe> ReadPlainStack(JsonFields& fields, ModelConfi
   config.layers = ReadLayers(fields, "layers", /*cross=*/false);
   if (config.architecture == Architecture::kEncoderDecoder) {
     config.decoder_layers = ReadLayers(fields, "decoder_layers", /*cross=*/true);
-    config.decoder_max_positions =
-        fields.Int("decoder_max_position_embeddings", config.max_positions, 1, kMostPositions);
+    ReadDecoderKeys(fields, config);
   }
   config.reversible = fields.Bool("reversible", false);
   if (config.reversible && (config.norm.placement != NormPlacement::kPre ||

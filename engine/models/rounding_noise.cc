@@ -57,8 +57,8 @@ absl::StatusOr<std::map<std::string, Tensor>> NativeTensors(const Weights& weigh
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<const Model>> LoadWithNoise(const std::string& folder, Precision precision,
-                                                           int seed) {
-  ASSIGN_OR_RETURN(const LoadedCheckpoint loaded, LoadCheckpoint(folder));
+                                                           int seed, const Weights* drawn) {
+  ASSIGN_OR_RETURN(const LoadedCheckpoint loaded, LoadCheckpoint(folder, drawn));
   ASSIGN_OR_RETURN(auto tensors, NativeTensors(*loaded.weights, loaded.view()));
   std::mt19937 random(seed);
   for (auto& [name, tensor] : tensors) {

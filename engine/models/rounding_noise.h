@@ -16,9 +16,9 @@ namespace heed {
 
 // As LoadModel in f32, of a native model, with uniform noise on the numbers of every matrix: within twice the
 // mantissa's last place in bf16, within twice half a step of 255 from the row's least to its largest in int8
-// (of embeddings, which are no product's, as in bf16).
+// (of embeddings, which are no product's, as in bf16). `drawn`: as in LoadOptions.
 absl::StatusOr<std::unique_ptr<const Model>> LoadWithNoise(const std::string& folder, Precision precision,
-                                                           int seed);
+                                                           int seed, const Weights* drawn = nullptr);
 
 }  // namespace heed
 

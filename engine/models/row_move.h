@@ -52,6 +52,23 @@ class TakeRows : public RowMove {
   bool behind_;
 };
 
+// Each row with its neighbours, `kernel` rows side by side, itself in the middle; zeros beyond the ends. Of a
+// set whose rows come whole.
+class TakeNeighbours : public RowMove {
+ public:
+  explicit TakeNeighbours(int64_t kernel) : kernel_(kernel) {}
+  void Run(const MovedFrom& from, int64_t first, Matrix<float> to) const override;
+
+ private:
+  int64_t kernel_;
+};
+
+// Adds the other set's rows, as many of their columns as there are.
+class AddToRows : public RowMove {
+ public:
+  void Run(const MovedFrom& from, int64_t first, Matrix<float> to) const override;
+};
+
 }  // namespace heed
 
 #endif  // HEED_ENGINE_MODELS_ROW_MOVE_H_

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "engine/ops/rows.h"
+
 namespace heed {
 
 void EmbedStep::Run(RowBlock& block, const RowsBeside& beside) const {
@@ -52,12 +54,35 @@ void AddStep::Run(RowBlock& block, const RowsBeside&) const {
   });
 }
 
+void ScaleStep::Run(RowBlock& block, const RowsBeside&) const {
+  ForRows(block, [&](int64_t first, int64_t count) { Scale(factor_, block.x.Rows(first, count)); });
+}
+
 void ProjectStep::Run(RowBlock& block, const RowsBeside& beside) const {
   const Matrix<float> inputs = beside.inputs.As<float>().Cols(0, weights_.in());
   Linear(block, ForProduct(block, inputs, norm_ ? &*norm_ : nullptr), weights_, {.out = AsRows(block.x)});
 }
 
 double ProjectStep::multiply_adds() const {
+  return static_cast<double>(weights_.in()) * static_cast<double>(weights_.out());
+}
+
+void TransformStep::Run(RowBlock& block, const RowsBeside&) const {
+  const RowBuffer& buffer =
+      weights_.precision() == Precision::kF32 ? block.buffers.result : block.buffers.input;
+  const Rows read = buffer.First(block.rows()).Cols(0, weights_.in());
+  ForRows(block, [&](int64_t first, int64_t count) {
+    Convert(AsRows(block.x.Cols(0, weights_.in()).Rows(first, count)), read.Slice(first, count));
+  });
+  const Matrix<float> x = block.x.Cols(0, weights_.out());
+  Linear(block, read, weights_, {.out = AsRows(x), .activation = activation_});
+  if (!norm_) return;
+  ForRows(block, [&](int64_t first, int64_t count) {
+    norm_->Apply(x.Rows(first, count), AsRows(x.Rows(first, count)));
+  });
+}
+
+double TransformStep::multiply_adds() const {
   return static_cast<double>(weights_.in()) * static_cast<double>(weights_.out());
 }
 

@@ -66,6 +66,7 @@ class OpenStep : public RowStep {
   void Run(RowBlock& block, const RowsBeside& beside) const override;
   double multiply_adds() const override { return sublayer_.open_multiply_adds(); }
   double apart_multiply_adds() const override { return sublayer_.apart_multiply_adds(); }
+  int64_t reads() const override { return sublayer_.open_reads(); }
 
  private:
   const AttentionSublayer& sublayer_;
@@ -88,7 +89,8 @@ class CloseStep : public RowStep {
   explicit CloseStep(const AttentionSublayer& sublayer) : sublayer_(sublayer) {}
   void Run(RowBlock& block, const RowsBeside& beside) const override;
   double multiply_adds() const override { return sublayer_.close_multiply_adds(); }
-  int64_t reads() const override { return sublayer_.attention().out_width(); }
+  int64_t reads() const override { return sublayer_.close_reads(); }
+  int64_t SharedBytes(int64_t rows) const override { return sublayer_.SharedBytes(rows); }
   int64_t weight_bytes() const override { return sublayer_.weight_bytes(); }
 
  private:
@@ -151,6 +153,16 @@ class AddStep : public RowStep {
   std::vector<float> row_;
 };
 
+// All numbers of all rows times a factor.
+class ScaleStep : public RowStep {
+ public:
+  explicit ScaleStep(float factor) : factor_(factor) {}
+  void Run(RowBlock& block, const RowsBeside& beside) const override;
+
+ private:
+  float factor_;
+};
+
 // The first rows of numbers: x = W inputs + b.
 class ProjectStep : public RowStep {
  public:
@@ -164,6 +176,23 @@ class ProjectStep : public RowStep {
 
  private:
   PackedWeights weights_;
+  std::optional<Norm> norm_;
+};
+
+// All rows in their place: x = norm(activation(W x + b)), of the first columns as many as the product reads
+// and gives.
+class TransformStep : public RowStep {
+ public:
+  TransformStep(PackedWeights weights, Activation activation, std::optional<Norm> norm)
+      : weights_(std::move(weights)), activation_(activation), norm_(std::move(norm)) {}
+  void Run(RowBlock& block, const RowsBeside& beside) const override;
+  double multiply_adds() const override;
+  int64_t reads() const override { return weights_.in(); }
+  int64_t weight_bytes() const override { return weights_.bytes(); }
+
+ private:
+  PackedWeights weights_;
+  Activation activation_;
   std::optional<Norm> norm_;
 };
 

@@ -18,6 +18,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/models/row_move.h"
@@ -61,6 +62,7 @@ struct RowSet {
   bool labelled = true;      // a request's labels are of its rows, if they have ids and nobody remembers it
   bool typed = false;        // a request's types are of its rows, which are tokens
   int64_t front = 0;         // rows before those of the input, which the model brings
+  int32_t id_before = -1;    // its ids are the input's one row later, behind this one; -1: as they are
   int64_t inputs_width = 0;  // numbers that a row begins with, beside the residual stream; 0: none
   // Rows that attend to one another alone: groups of so many, one after another, in which their positions are
   // counted; 0: all of a sequence.
@@ -137,6 +139,7 @@ class Stack {
   // The widest that a product of the head reads, if it is wider than the rows.
   void SetHeadReads(int64_t width) { head_reads_ = width; }
   void SetNorm(Norm norm) { norm_ = std::move(norm); }
+  std::optional<Norm> TakeNorm() { return std::exchange(norm_, std::nullopt); }
   // So many ids of the input, the newest, a sequence keeps for moves of later passes.
   void KeepIds(int64_t most) { kept_ids_ = most; }
   // Once all is added: leaves out the phases of sets that nobody reads any more, neither the head nor a later

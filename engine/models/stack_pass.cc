@@ -50,7 +50,8 @@ void StackPass::AddRows(int set, const Share& share) {
     const std::span<const int32_t> ids = of.input == WorkInput::kSource ? share.source : share.ids;
     CHECK_EQ(of.front + std::ssize(ids), part.count);
     rows.ids.resize(rows.ids.size() + of.front);
-    rows.ids.insert(rows.ids.end(), ids.begin(), ids.end());
+    if (of.id_before >= 0) rows.ids.push_back(of.id_before);
+    rows.ids.insert(rows.ids.end(), ids.begin(), ids.end() - (of.id_before >= 0 ? 1 : 0));
   }
   if (of.typed) {
     rows.types.resize(rows.ids.size());

@@ -65,7 +65,7 @@ void TransformerSequence::Archive(StateArchive& archive) {
     }
   }
   archive.Number(pooled_rows_, 0, kMost);
-  if (model_->head().pooling == Pooling::kLastTokenNot) archive.Number(found_, 0, 1);
+  if (SeeksToken(model_->head().pooling)) archive.Number(found_, 0, 1);
   archive.Bytes(pooled_.data(), static_cast<int64_t>(pooled_.size() * sizeof(double)));
   ArchiveKept(archive);
   const Stack& stack = model_->stack();
@@ -120,8 +120,7 @@ void TransformerSequence::Pool(Pooling pooling, const float* row, bool sought) {
   const bool first = pooled_rows_++ == 0;
   const bool sums = pooling == Pooling::kMean || pooling == Pooling::kMeanSqrtLen;
   const bool keeps = pooling == Pooling::kLast || (pooling == Pooling::kFirst && first) ||
-                     (pooling == Pooling::kMax && first) ||
-                     (pooling == Pooling::kLastTokenNot && (sought || found_ == 0));
+                     (pooling == Pooling::kMax && first) || (SeeksToken(pooling) && (sought || found_ == 0));
   const auto weight = static_cast<double>(pooling == Pooling::kWeightedMean ? pooled_rows_ : 1);
   if (keeps) {
     std::copy_n(row, pooled_.size(), pooled_.begin());
@@ -131,7 +130,7 @@ void TransformerSequence::Pool(Pooling pooling, const float* row, bool sought) {
     for (size_t i = 0; i < pooled_.size(); ++i)
       pooled_[i] = std::isnan(row[i]) || row[i] > pooled_[i] ? row[i] : pooled_[i];
   }
-  if (pooling == Pooling::kLastTokenNot && sought) found_ = 1;
+  if (SeeksToken(pooling) && sought) found_ = 1;
 }
 
 void TransformerSequence::Pooled(Pooling pooling, float* out) const {
@@ -161,7 +160,7 @@ int64_t Transformer::StateBytes(int64_t tokens, int64_t source, int64_t labelled
   const int64_t pooled =
       head_.pooling == Pooling::kNone ? 0 : stack_.width() * static_cast<int64_t>(sizeof(double));
   // Of tokens, pooled rows, the source's, and whether a token was found.
-  const int64_t numbers = 2 + (reads_sources() ? 1 : 0) + (head_.pooling == Pooling::kLastTokenNot ? 1 : 0);
+  const int64_t numbers = 2 + (reads_sources() ? 1 : 0) + (SeeksToken(head_.pooling) ? 1 : 0);
   return numbers * kCounter + pooled + stack_.StateBytes({tokens, source}, labelled);
 }
 

@@ -26,7 +26,7 @@ struct HeadLayer {
 struct OutputHead {
   Head kind = Head::kNone;
   Pooling pooling = Pooling::kNone;      // kClassification and kEmbedding
-  int32_t pooling_token = -1;            // of kLastTokenNot
+  int32_t pooling_token = -1;            // of SeeksToken()
   bool norm_after_pooling = false;       // else the norm is each row's
   Activation reads = Activation::kNone;  // of what the first layer reads
   std::vector<HeadLayer> layers;         // none: the rows themselves are the answer
@@ -61,7 +61,7 @@ class TransformerSequence : public Sequence {
   void KeepIds(std::span<const int32_t> ids);
   void KeepRows(int set, const Matrix<float>& rows);
   // One more normalised row of the stack for a pooled head; rows come in order. `sought`: whether its token
-  // is one that kLastTokenNot looks for.
+  // is one that the pooling looks for.
   void Pool(Pooling pooling, const float* row, bool sought);
   // The pooled vector of all rows so far.
   void Pooled(Pooling pooling, float* out) const;
@@ -78,7 +78,7 @@ class TransformerSequence : public Sequence {
   std::vector<KeptRows> rows_;  // of each set
   std::vector<double> pooled_;  // a row, the largest of all, or their sum; empty if the head does not pool
   int64_t pooled_rows_ = 0;
-  int64_t found_ = 0;  // 1: pooled_ is a row that kLastTokenNot looks for
+  int64_t found_ = 0;  // 1: pooled_ is a row that the pooling looks for
 };
 
 class Transformer : public Model {

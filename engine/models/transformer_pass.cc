@@ -119,6 +119,7 @@ bool TransformerPass::Pool(Threads& threads) {
   const Matrix<float> x = rows_.x();
   const OutputHead& head = model_.head();
   const Norm* norm = NormOfRows();
+  const bool of_token = head.pooling == Pooling::kLastToken;
   const int64_t skipped = head.pooling == Pooling::kFirst ? 0 : AnsweredSet().front;
   for (; turn_.room > 0; ++turn_.done) {
     const int64_t begin = skipped + turn_.done * kGrid;
@@ -138,8 +139,8 @@ bool TransformerPass::Pool(Threads& threads) {
       float* row = scratch.Take<float>(x.cols);
       for (int64_t r = part.row + begin; r < part.row + end && !dropped; ++r) {
         if (norm != nullptr) norm->Apply(x.Rows(r, 1), {DType::kF32, row, 1, x.cols, x.cols});
-        const bool sought = head.pooling != Pooling::kLastTokenNot ||
-                            works_[i].tokens[r - part.row - skipped] != head.pooling_token;
+        const bool sought = !SeeksToken(head.pooling) ||
+                            (works_[i].tokens[r - part.row - skipped] == head.pooling_token) == of_token;
         SequenceOf(static_cast<int>(i)).Pool(head.pooling, norm != nullptr ? row : x.row(r), sought);
       }
       scratch.Reset();

@@ -85,6 +85,20 @@ HWY_INLINE V QuickGelu(D d, V x) {
   return hn::Div(x, hn::Add(hn::Set(d, 1.0f), Exp(d, hn::Mul(x, hn::Set(d, -1.702f)))));
 }
 
+// gpt-oss (OpenAI 2025): of both factors of a gated product.
+inline constexpr float kGateLimit = 7;
+template <class D, class V>
+HWY_INLINE V AtMost(D d, V x, float limit) {
+  const V most = hn::Set(d, limit);
+  return hn::IfThenElse(hn::Gt(x, most), most, x);
+}
+// The second one, beside the first, which is the activation of its own.
+template <class D, class V>
+HWY_INLINE V ClampedFactor(D d, V x) {
+  const V low = hn::Set(d, -kGateLimit), high = AtMost(d, x, kGateLimit);
+  return hn::Add(hn::IfThenElse(hn::Lt(high, low), low, high), hn::Set(d, 1.0f));
+}
+
 // body(f) with f(v) the activation, as exact as numbers of type `to` can tell: chosen once, outside of the
 // loops in `body`.
 template <class D, class Body>
@@ -108,6 +122,8 @@ HWY_INLINE void WithActivation(Activation activation, DType to, D d, Body&& body
       return body([d](V v) { return Tanh(d, v); });
     case Activation::kQuickGelu:
       return body([d](V v) { return QuickGelu(d, v); });
+    case Activation::kClampedGate:
+      return body([d](V v) { return QuickGelu(d, AtMost(d, v, kGateLimit)); });
     case Activation::kRelu2:  // the square of relu (So et al. 2021)
       return body([d](V v) { return hn::IfThenZeroElse(hn::Lt(v, hn::Zero(d)), hn::Mul(v, v)); });
   }

@@ -44,10 +44,14 @@ struct IntSums {
 
 template <class Sums, class F, class Write>
 HWY_INLINE void ForTile(const TileEpilogue& e, const Sums& sums, const F& f, const Write& write) {
+  const bool gated = e.up.sums != nullptr, clamped = e.activation == Activation::kClampedGate;
   for (int64_t row = 0; row < e.out.rows; ++row) {
     ForVectors(D(), e.out.cols, [&](int64_t i, auto count) {
       V v = f(sums(e.tile, row, i, count));
-      if (e.up.sums != nullptr) v = hn::Mul(v, sums(e.up, row, i, count));
+      if (gated) {
+        const V up = sums(e.up, row, i, count);
+        v = hn::Mul(v, clamped ? ClampedFactor(D(), up) : up);
+      }
       write(v, row, i, count);
     });
   }

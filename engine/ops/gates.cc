@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 
 #include "engine/ops/simd.h"
@@ -78,6 +79,20 @@ void Fadings(Matrix<const float> x, const float* rates, Matrix<float> y) {
   }
 }
 
+void BoundedFadings(const Rows& x, const float* scales, const float* bias, float bound, Matrix<float> y) {
+  const D d;
+  const V one = hn::Set(d, 1.0f), most = hn::Set(d, bound);
+  for (int64_t r = 0; r < x.rows; ++r) {
+    WithRow(x, r, [&](const auto* from) HWY_ATTR {
+      ForVectors(d, x.cols, [&](int64_t i, auto count) HWY_ATTR {
+        const V moved = hn::Add(Load(d, from + i, count), Load(d, bias + i, count));
+        const V e = Exp(d, hn::Neg(hn::Mul(Load(d, scales + i, count), moved)));
+        Store(d, ExpNonPositive(d, hn::Div(most, hn::Add(one, e))), y.row(r) + i, count);
+      });
+    });
+  }
+}
+
 void GateRows(Activation activation, const Rows& gate, Matrix<const float> x, const Rows& y) {
   const D d;
   WithActivation(activation, DType::kF32, d, [&](auto f) HWY_ATTR {
@@ -99,12 +114,36 @@ void MultiplyBySigmoid(const Rows& gate, const Rows& x) {
   for (int64_t r = 0; r < x.rows; ++r) {
     WithRow(gate, r, [&](const auto* from) HWY_ATTR {
       WithRow(x, r, [&](auto* to) HWY_ATTR {
+        if (gate.cols == 1) {
+          const V all = hn::Set(d, hn::GetLane(Load(d, from, First{1})));
+          const V divisor = hn::Add(one, Exp(d, hn::Neg(all)));
+          return ForVectors(d, x.cols, [&](int64_t i, auto count) HWY_ATTR {
+            Store(d, hn::Div(Load(d, to + i, count), divisor), to + i, count);
+          });
+        }
         ForVectors(d, x.cols, [&](int64_t i, auto count) HWY_ATTR {
           const V e = Exp(d, hn::Neg(Load(d, from + i, count)));
           Store(d, hn::Div(Load(d, to + i, count), hn::Add(one, e)), to + i, count);
         });
       });
     });
+  }
+}
+
+void MultiplyBySoftplus(const Rows& gate, const Rows& x) {
+  const D d;
+  const int64_t part = x.cols / gate.cols;
+  for (int64_t r = 0; r < x.rows; ++r) {
+    for (int64_t g = 0; g < gate.cols; ++g) {
+      const float at =
+          gate.dtype == DType::kBf16 ? ToFloat(gate.As<Bf16>().row(r)[g]) : gate.As<float>().row(r)[g];
+      const V factor = hn::Set(d, std::max(at, 0.0f) + std::log1p(std::exp(-std::abs(at))));
+      WithRow(x.Cols(g * part, part), r, [&](auto* to) HWY_ATTR {
+        ForVectors(d, part, [&](int64_t i, auto count) HWY_ATTR {
+          Store(d, hn::Mul(Load(d, to + i, count), factor), to + i, count);
+        });
+      });
+    }
   }
 }
 
@@ -146,8 +185,10 @@ HWY_EXPORT(ConvolveCausal);
 HWY_EXPORT(Sigmoid);
 HWY_EXPORT(TimeSteps);
 HWY_EXPORT(Fadings);
+HWY_EXPORT(BoundedFadings);
 HWY_EXPORT(GateRows);
 HWY_EXPORT(MultiplyBySigmoid);
+HWY_EXPORT(MultiplyBySoftplus);
 HWY_EXPORT(ScaleToWhatFades);
 HWY_EXPORT(ScaleToUnit);
 
@@ -166,11 +207,19 @@ void Fadings(Matrix<const float> x, const float* rates, Matrix<float> y) {
   HWY_DYNAMIC_DISPATCH(Fadings)(x, rates, y);
 }
 
+void BoundedFadings(const Rows& x, const float* scales, const float* bias, float bound, Matrix<float> y) {
+  HWY_DYNAMIC_DISPATCH(BoundedFadings)(x, scales, bias, bound, y);
+}
+
 void GateRows(Activation activation, const Rows& gate, Matrix<const float> x, const Rows& y) {
   HWY_DYNAMIC_DISPATCH(GateRows)(activation, gate, x, y);
 }
 
 void MultiplyBySigmoid(const Rows& gate, const Rows& x) { HWY_DYNAMIC_DISPATCH(MultiplyBySigmoid)(gate, x); }
+
+void MultiplyBySoftplus(const Rows& gate, const Rows& x) {
+  HWY_DYNAMIC_DISPATCH(MultiplyBySoftplus)(gate, x);
+}
 
 void ScaleToWhatFades(Matrix<const float> fadings, Matrix<float> x) {
   HWY_DYNAMIC_DISPATCH(ScaleToWhatFades)(fadings, x);

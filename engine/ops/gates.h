@@ -27,11 +27,18 @@ void TimeSteps(const Rows& x, const float* bias, const StepLimits& limits, Matri
 // y[r, c] = exp(rates[c] x[r, c]), at most 1. y may be x.
 void Fadings(Matrix<const float> x, const float* rates, Matrix<float> y);
 
+// y[r, c] = exp(bound sigmoid(scales[c] (x[r, c] + bias[c]))), from exp(bound) to 1; bound is no more than 0.
+void BoundedFadings(const Rows& x, const float* scales, const float* bias, float bound, Matrix<float> y);
+
 // y = x activation(gate). y may be x.
 void GateRows(Activation activation, const Rows& gate, Matrix<const float> x, const Rows& y);
 
-// x *= 1 / (1 + exp(-gate))
+// x *= 1 / (1 + exp(-gate)), number by number, or row by row where the gate has one column
 void MultiplyBySigmoid(const Rows& gate, const Rows& x);
+
+// Of each row of x as many neighbours as there are columns to each column of the gate: x *= log(1 +
+// exp(gate))
+void MultiplyBySoftplus(const Rows& gate, const Rows& x);
 
 // x *= sqrt(1 - fadings^2): what is added to a state is as large as what fades of it. fadings from 0 to 1.
 void ScaleToWhatFades(Matrix<const float> fadings, Matrix<float> x);

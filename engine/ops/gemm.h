@@ -37,7 +37,18 @@ Precision Supported(Precision wanted);
 // The type of activations between products: kBf16 for bf16 and int8 where there are bf16 kernels, else kF32.
 DType ActivationType(Precision precision);
 
-enum class Activation { kNone, kRelu, kGelu, kGeluTanh, kSilu, kSelu, kTanh, kQuickGelu, kRelu2 };
+enum class Activation {
+  kNone,
+  kRelu,
+  kGelu,
+  kGeluTanh,
+  kSilu,
+  kSelu,
+  kTanh,
+  kQuickGelu,
+  kRelu2,
+  kClampedGate,  // of a gated product: the quick gelu of what is at most 7, times 1 + the other in [-7, 7]
+};
 
 // The weights of one product, [out, in] in the file, packed. Const after Pack: shared by all threads.
 class PackedWeights {

@@ -66,6 +66,8 @@ void FadingScan(const FadingRows& rows, Matrix<float> state, Matrix<float> x) {
   ForColumns(state.cols, FadingColumns{rows, state, x});
 }
 
+// kEach: the state's rows fade each by its own.
+template <bool kEach>
 struct DeltaColumns {
   const DeltaRows& rows;
   const Matrix<float> state, v;
@@ -74,14 +76,15 @@ struct DeltaColumns {
   HWY_INLINE void Run(int64_t column, Count count) const {
     const D d;
     for (int64_t t = 0; t < v.rows; ++t) {
-      const V fading = hn::Set(d, *rows.fadings.row(t)), beta = hn::Set(d, rows.factor * *rows.betas.row(t));
-      const float *keys = rows.keys.row(t), *queries = rows.queries.row(t);
+      const float *keys = rows.keys.row(t), *queries = rows.queries.row(t), *fadings = rows.fadings.row(t);
+      const V fading = hn::Set(d, kEach ? 1.0f : *fadings),
+              beta = hn::Set(d, rows.factor * *rows.betas.row(t));
       float* to = v.row(t) + column;
       V held[kVectors], change[kVectors], sum[kVectors];
 #pragma GCC unroll 4
       for (int i = 0; i < kVectors; ++i) held[i] = sum[i] = hn::Zero(d);
       for (int64_t f = 0; f < state.rows; ++f) {
-        const V key = hn::Set(d, keys[f]);
+        const V key = hn::Set(d, kEach ? keys[f] * fadings[f] : keys[f]);
         const float* row = state.row(f) + column;
 #pragma GCC unroll 4
         for (int i = 0; i < kVectors; ++i)
@@ -92,10 +95,11 @@ struct DeltaColumns {
         change[i] = hn::Mul(beta, hn::NegMulAdd(fading, held[i], Load(d, to + i * kLanes, count)));
       for (int64_t f = 0; f < state.rows; ++f) {
         const V key = hn::Set(d, keys[f]), query = hn::Set(d, queries[f]);
+        const V own = kEach ? hn::Set(d, fadings[f]) : fading;
         float* row = state.row(f) + column;
 #pragma GCC unroll 4
         for (int i = 0; i < kVectors; ++i) {
-          const V faded = hn::Mul(fading, Load(d, row + i * kLanes, count));
+          const V faded = hn::Mul(own, Load(d, row + i * kLanes, count));
           const V updated = hn::MulAdd(key, change[i], faded);
           Store(d, updated, row + i * kLanes, count);
           sum[i] = hn::MulAdd(query, updated, sum[i]);
@@ -108,7 +112,8 @@ struct DeltaColumns {
 };
 
 void DeltaScan(const DeltaRows& rows, Matrix<float> state, Matrix<float> v) {
-  ForColumns(state.cols, DeltaColumns{rows, state, v});
+  if (rows.fadings.cols == 1) return ForColumns(state.cols, DeltaColumns<false>{rows, state, v});
+  ForColumns(state.cols, DeltaColumns<true>{rows, state, v});
 }
 
 void ChannelScan(const ChannelRows& rows, Matrix<float> state, Matrix<float> x) {
@@ -145,6 +150,71 @@ void FadingSums(Matrix<const float> fadings, float* state, Matrix<float> x) {
   });
 }
 
+template <class T>
+HWY_INLINE const T* At(const Rows& rows, int64_t t, int64_t i) {
+  return static_cast<const T*>(rows.at(t)) + i;
+}
+
+// Some columns of all rows.
+template <class T, class Count>
+HWY_INLINE void WkvColumns(const WkvRows& rows, int64_t i, Count count, Matrix<float> state,
+                           const Rows& out) {
+  const D d;
+  const V one = hn::Set(d, 1.0f), decay = Load(d, rows.decays + i, count),
+          bonus = Load(d, rows.bonus + i, count);
+  V held[kWkvState];
+  for (int64_t s = 0; s < kWkvState; ++s) held[s] = Load(d, state.row(s) + i, count);
+  V &k_before = held[0], &v_before = held[1], &r_before = held[2], &a = held[3], &b = held[4],
+    &most = held[5];
+  for (int64_t t = 0; t < out.rows; ++t) {
+    const V k = hn::Add(Load(d, At<T>(rows.k, t, i), count), k_before),
+            v = hn::Add(Load(d, At<T>(rows.v, t, i), count), v_before),
+            r = hn::Add(Load(d, At<T>(rows.r, t, i), count), r_before);
+    k_before = Load(d, At<T>(rows.k_before, t, i), count);
+    v_before = Load(d, At<T>(rows.v_before, t, i), count);
+    r_before = Load(d, At<T>(rows.r_before, t, i), count);
+    const V own = hn::Add(bonus, k), largest = hn::Max(most, own);
+    const V past = ExpNonPositive(d, hn::Sub(most, largest)), now = ExpNonPositive(d, hn::Sub(own, largest));
+    const V mean = hn::Div(hn::MulAdd(past, a, hn::Mul(now, v)), hn::MulAdd(past, b, now));
+    const V gated = hn::Div(mean, hn::Add(one, Exp(d, hn::Neg(r))));
+    WithRow(out, t, [&](auto* to) HWY_ATTR { Store(d, gated, to + i, count); });
+    const V faded = hn::Add(most, decay), next = hn::Max(faded, k);
+    const V stays = ExpNonPositive(d, hn::Sub(faded, next)), comes = ExpNonPositive(d, hn::Sub(k, next));
+    a = hn::MulAdd(stays, a, hn::Mul(comes, v));
+    b = hn::MulAdd(stays, b, comes);
+    most = next;
+  }
+  for (int64_t s = 0; s < kWkvState; ++s) Store(d, held[s], state.row(s) + i, count);
+}
+
+void WkvScan(const WkvRows& rows, Matrix<float> state, const Rows& out) {
+  ForVectors(D(), out.cols, [&](int64_t i, auto count) HWY_ATTR {
+    if (rows.k.dtype == DType::kBf16) {
+      WkvColumns<Bf16>(rows, i, count, state, out);
+    } else {
+      WkvColumns<float>(rows, i, count, state, out);
+    }
+  });
+}
+
+void AddRowBefore(const Rows& x, const Rows& before, float* state, Activation activation, const Rows& y) {
+  const D d;
+  ForVectors(d, x.cols, [&](int64_t i, auto count) HWY_ATTR {
+    V held = Load(d, state + i, count);
+    for (int64_t t = 0; t < x.rows; ++t) {
+      V sum = held;
+      WithRow(x, t, [&](const auto* from) HWY_ATTR { sum = hn::Add(Load(d, from + i, count), held); });
+      WithRow(before, t, [&](const auto* from) HWY_ATTR { held = Load(d, from + i, count); });
+      if (activation == Activation::kRelu2) {
+        const V above = hn::Max(sum, hn::Zero(d));
+        sum = hn::Mul(above, above);
+      }
+      WithRow(y, t, [&](auto* to) HWY_ATTR { Store(d, sum, to + i, count); });
+    }
+    Store(d, held, state + i, count);
+  });
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace heed
 HWY_AFTER_NAMESPACE();
@@ -156,6 +226,8 @@ HWY_EXPORT(FadingScan);
 HWY_EXPORT(DeltaScan);
 HWY_EXPORT(ChannelScan);
 HWY_EXPORT(FadingSums);
+HWY_EXPORT(WkvScan);
+HWY_EXPORT(AddRowBefore);
 
 void FadingScan(const FadingRows& rows, Matrix<float> state, Matrix<float> x) {
   HWY_DYNAMIC_DISPATCH(FadingScan)(rows, state, x);
@@ -171,6 +243,14 @@ void ChannelScan(const ChannelRows& rows, Matrix<float> state, Matrix<float> x) 
 
 void FadingSums(Matrix<const float> fadings, float* state, Matrix<float> x) {
   HWY_DYNAMIC_DISPATCH(FadingSums)(fadings, state, x);
+}
+
+void WkvScan(const WkvRows& rows, Matrix<float> state, const Rows& out) {
+  HWY_DYNAMIC_DISPATCH(WkvScan)(rows, state, out);
+}
+
+void AddRowBefore(const Rows& x, const Rows& before, float* state, Activation activation, const Rows& y) {
+  HWY_DYNAMIC_DISPATCH(AddRowBefore)(x, before, state, activation, y);
 }
 
 }  // namespace heed

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 
+#include "engine/ops/gemm.h"
 #include "engine/tensor/tensor.h"
 
 namespace heed {
@@ -23,9 +24,10 @@ void FadingScan(const FadingRows& rows, Matrix<float> state, Matrix<float> x);
 // Row t: S = fading[t] state,  state = S + keys[t]' (factor betas[t] (v[t] - keys[t] S)),
 // y[t] = queries[t] state.
 struct DeltaRows {
-  Matrix<const float> keys, queries;   // [rows, state.rows]
-  Matrix<const float> fadings, betas;  // [rows, 1]
-  float factor = 1;                    // of the betas
+  Matrix<const float> keys, queries;  // [rows, state.rows]
+  Matrix<const float> fadings;        // [rows, 1], or [rows, state.rows]: of each of its rows
+  Matrix<const float> betas;          // [rows, 1]
+  float factor = 1;                   // of the betas
 };
 // v [rows, state.cols] becomes y.
 void DeltaScan(const DeltaRows& rows, Matrix<float> state, Matrix<float> v);
@@ -44,6 +46,23 @@ void ChannelScan(const ChannelRows& rows, Matrix<float> state, Matrix<float> x);
 
 // Row t: state = fadings[t] state + x[t], which x[t] becomes.
 void FadingSums(Matrix<const float> fadings, float* state, Matrix<float> x);
+
+// A mean of all values so far, weighted by keys that fade (RWKV, Peng et al. 2023), of which a row's are the
+// sum of its own and of what the row before brings. With a, b and m the state's last three rows,
+//   k = k[t] + k_before[t - 1] and so on,  p = max(m, bonus + k)
+//   out[t] = sigmoid(r) (exp(m - p) a + exp(bonus + k - p) v) / (exp(m - p) b + exp(bonus + k - p))
+//   m' = max(m + decay, k),  a = exp(m + decay - m') a + exp(k - m') v, b likewise with 1 for v
+// Rows are all f32 or all bf16.
+struct WkvRows {
+  Rows k, k_before, v, v_before, r, r_before;
+  const float *decays = nullptr, *bonus = nullptr;  // [columns], decays no more than 0
+};
+inline constexpr int64_t kWkvState = 6;  // rows: k_before, v_before, r_before of the last row; a, b, m
+void WkvScan(const WkvRows& rows, Matrix<float> state, const Rows& out);
+
+// y[t] = activation(x[t] + before[t - 1]); before[-1] is the state, which becomes the last of them. kNone or
+// kRelu2. x and before are both f32 or both bf16.
+void AddRowBefore(const Rows& x, const Rows& before, float* state, Activation activation, const Rows& y);
 
 }  // namespace heed
 

@@ -11,6 +11,8 @@
 namespace heed {
 namespace {
 
+constexpr int64_t kMostPlaces = 1 << 24;  // of a grid
+
 // Numbers of one type, to be written.
 struct Room {
   std::shared_ptr<Buffer> memory;
@@ -54,6 +56,17 @@ absl::StatusOr<Tensor> Transpose(const Tensor& tensor) {
       for (int64_t c = first; c < std::min(columns, first + kTile); ++c)
         std::memcpy(to + (c * rows + r) * bytes, from + (r * columns + c) * bytes, bytes);
     }
+  }
+  return room.tensor;
+}
+
+absl::StatusOr<Tensor> SwapLast(const Tensor& tensor) {
+  if (tensor.rank() != 3) return Invalid("shape ", ShapeText(tensor.shape), " is not of three dimensions");
+  const Room room = NewRoom(tensor.dtype, {tensor.dim(0), tensor.dim(2), tensor.dim(1)});
+  for (int64_t i = 0; i < tensor.dim(0); ++i) {
+    const Tensor matrix{tensor.dtype, {tensor.dim(1), tensor.dim(2)}, RowOf(tensor, i)};
+    ASSIGN_OR_RETURN(const Tensor swapped, Transpose(matrix));
+    std::memcpy(room.memory->as<char>() + i * RowBytes(tensor), swapped.data, RowBytes(tensor));
   }
   return room.tensor;
 }
@@ -118,6 +131,49 @@ absl::StatusOr<Tensor> Join(const std::vector<Tensor>& parts) {
   return room.tensor;
 }
 
+absl::StatusOr<Tensor> Grid(const std::vector<Tensor>& axes) {
+  int64_t places = 1, width = 0;
+  for (const Tensor& axis : axes) {
+    if (axis.rank() != 2 || axis.dtype != axes[0].dtype || axis.dim(0) == 0)
+      return Invalid("shape ", ShapeText(axis.shape), " is no table of a grid's axis");
+    if (axis.dim(0) > kMostPlaces / places) return Invalid("a grid of more than ", kMostPlaces, " places");
+    places *= axis.dim(0);
+    width += axis.dim(1);
+  }
+  const Room room = NewRoom(axes[0].dtype, {places, width});
+  char* to = room.memory->as<char>();
+  for (int64_t place = 0; place < places; ++place) {
+    int64_t inner = places;
+    for (const Tensor& axis : axes) {
+      inner /= axis.dim(0);
+      std::memcpy(to, RowOf(axis, place / inner % axis.dim(0)), RowBytes(axis));
+      to += RowBytes(axis);
+    }
+  }
+  return room.tensor;
+}
+
+// Made of several; an error names the first of the file's tensors.
+template <typename F>
+auto MakerOf(const std::vector<ViewedTensor>& parts, const std::vector<std::string>& names, F join) {
+  return
+      [parts, name = names.empty() ? "" : names[0], join](const Weights& weights) -> absl::StatusOr<Tensor> {
+        std::vector<Tensor> made;
+        for (const ViewedTensor& part : parts) {
+          ASSIGN_OR_RETURN(made.emplace_back(), part.Make(weights));
+        }
+        absl::StatusOr<Tensor> joined = join(made);
+        if (!joined.ok()) return Invalid("tensor \"", name, "\": ", joined.status().message());
+        return joined;
+      };
+}
+
+std::vector<std::string> NamesOf(const std::vector<ViewedTensor>& parts) {
+  std::vector<std::string> names;
+  for (const ViewedTensor& part : parts) names.insert(names.end(), part.names().begin(), part.names().end());
+  return names;
+}
+
 }  // namespace
 
 ViewedTensor::ViewedTensor(std::string name)
@@ -128,17 +184,13 @@ ViewedTensor ViewedTensor::Of(Tensor tensor) {
 }
 
 ViewedTensor ViewedTensor::Joined(const std::vector<ViewedTensor>& parts) {
-  std::vector<std::string> names;
-  for (const ViewedTensor& part : parts) names.insert(names.end(), part.names_.begin(), part.names_.end());
-  return {names, [parts, names](const Weights& weights) -> absl::StatusOr<Tensor> {
-            std::vector<Tensor> made;
-            for (const ViewedTensor& part : parts) {
-              ASSIGN_OR_RETURN(made.emplace_back(), part.Make(weights));
-            }
-            absl::StatusOr<Tensor> joined = Join(made);
-            if (!joined.ok()) return Invalid("tensor \"", names[0], "\": ", joined.status().message());
-            return joined;
-          }};
+  const std::vector<std::string> names = NamesOf(parts);
+  return {names, MakerOf(parts, names, Join)};
+}
+
+ViewedTensor ViewedTensor::OfGrid(const std::vector<ViewedTensor>& axes) {
+  const std::vector<std::string> names = NamesOf(axes);
+  return {names, MakerOf(axes, names, Grid)};
 }
 
 template <typename F>
@@ -154,6 +206,10 @@ ViewedTensor ViewedTensor::Then(F step) const {
 
 ViewedTensor ViewedTensor::Transposed() const {
   return Then([](const Tensor& tensor) { return Transpose(tensor); });
+}
+
+ViewedTensor ViewedTensor::SwappedLast() const {
+  return Then([](const Tensor& tensor) { return SwapLast(tensor); });
 }
 
 ViewedTensor ViewedTensor::Rows(int64_t begin, int64_t count) const {

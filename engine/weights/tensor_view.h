@@ -24,6 +24,9 @@ class ViewedTensor {
   static ViewedTensor Of(Tensor tensor);
   // The rows of one after the rows of another; all but their number of rows is alike.
   static ViewedTensor Joined(const std::vector<ViewedTensor>& parts);
+  // Of a grid's places in raster order: beside one another the rows that the axes' tables, [size, width],
+  // have for the place.
+  static ViewedTensor OfGrid(const std::vector<ViewedTensor>& axes);
 
   ViewedTensor Transposed() const;  // of a matrix
   // Of the first dimension.
@@ -34,6 +37,7 @@ class ViewedTensor {
   // `part`. {3, {1, 1, 1}, 0} of 12 rows: 0, 4, 8 if the sizes are of quarters. Sizes are shares of a group.
   ViewedTensor PartOfGroups(int64_t groups, const std::vector<int64_t>& sizes, int part) const;
   ViewedTensor Shaped(std::vector<int64_t> shape) const;  // the same numbers, -1: whatever is left
+  ViewedTensor SwappedLast() const;                       // of three dimensions, the last two change places
   ViewedTensor Plus(float value) const;                   // f32
   ViewedTensor Times(float value) const;                  // f32
 

@@ -209,6 +209,14 @@ absl::Status Weights::AddFile(const std::string& folder, const std::string& file
   return absl::OkStatus();
 }
 
+absl::Status Weights::Add(const Weights& others) {
+  for (const auto& [name, form] : others.tensors()) {
+    if (tensors_.contains(name)) return Invalid("tensor ", Shown(name), " is there already");
+    ASSIGN_OR_RETURN(tensors_[name], others.Read(name));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Tensor> Weights::Read(const std::string& name) const {
   const auto found = tensors_.find(name);
   if (found == tensors_.end()) return absl::NotFoundError(Cat("tensor ", Shown(name), " is missing"));

@@ -68,6 +68,9 @@ class Weights {
   }
   // Gives a tensor that is there another name, which none has. Not while others use these weights.
   void Rename(const std::string& name, const std::string& to);
+  // Takes in others' tensors, of names that are not here, with their numbers. Not while others use these
+  // weights.
+  absl::Status Add(const Weights& others);
   // Makes the tensor, if tensors are made here.
   void Want(const WantedTensor& wanted) const;
   // Their types and shapes.

@@ -19,23 +19,23 @@ namespace {
 constexpr Precision kAll[] = {Precision::kF32, Precision::kBf16, Precision::kInt8};
 constexpr Precision kSmall[] = {Precision::kBf16, Precision::kInt8};
 
-class Rows {
+class Figures {
  public:
-  explicit Rows(Threads& threads) : threads_(threads), memory_(threads) {}
+  explicit Figures(Threads& threads) : threads_(threads), memory_(threads) {}
 
   // `count` texts of so many tokens, in one pass.
   void Reading(const std::string& what, const Model& model, int64_t tokens, int count) {
     LimitsNow limits(threads_, model.info().precision);
-    const double seconds = LeastSeconds({[&] { limits.Measure(); }, [&] { Read(model, tokens, count, threads_); }},
-                                        0.2, /*rounds=*/2)[1];
+    const double seconds = LeastSeconds(
+        {[&] { limits.Measure(); }, [&] { Read(model, tokens, count, threads_); }}, 0.2, /*rounds=*/2)[1];
     const double operations = 2.0 * count * model.Cost(tokens);
     Row(what, model, count, seconds, count * tokens / seconds,
         Percent(operations / seconds / limits.operations()) + " of hot");
   }
 
   // A token more for each of `count` texts of that state. `weights`: what part of them a step reads.
-  double Writing(const std::string& what, const Model& model, const std::string& state, int64_t context, int count,
-                 double weights = 1) {
+  double Writing(const std::string& what, const Model& model, const std::string& state, int64_t context,
+                 int count, double weights = 1) {
     LimitsNow limits(threads_, model.info().precision);
     const StepCost step = MeasureStep(model, state, context, count, memory_, limits, threads_, weights);
     Row(what, model, count, step.seconds, count / step.seconds, Percent(step.share) + " of the least time");
@@ -84,59 +84,62 @@ double PartRead(const Json& config, const Model& model, int count) {
   return 1 - part * std::pow(1 - chosen / experts, count);
 }
 
-void Mixture(Rows& rows, Threads& threads) {
+void Mixture(Figures& figures, Threads& threads) {
   const Json config = GraniteMixture1B();
   for (const Precision precision : kSmall) {
     const RandomModel model = MakeRandomModel(config, precision);
     const std::string state = StateAfter(*model, 128, threads);
     for (const int count : {1, 8}) {
-      rows.Writing("Granite 3.0 1B-A400M, a token at 128", *model, state, 128, count,
-                   PartRead(config, *model, count));
+      figures.Writing("Granite 3.0 1B-A400M, a token at 128", *model, state, 128, count,
+                      PartRead(config, *model, count));
     }
   }
 }
 
-void Hybrids(Rows& rows, Threads& threads) {
+void Hybrids(Figures& figures, Threads& threads) {
   const Precision precision = Supported(Precision::kBf16);
   for (const int64_t window : {0, 4096}) {
     const RandomModel model = MakeRandomModel(GatedDelta(window), precision);
-    const std::string name = window > 0 ? Cat("gated delta and a window of ", window) : "gated delta and attention";
+    const std::string name =
+        window > 0 ? Cat("gated delta and a window of ", window) : "gated delta and attention";
     double first = 0, last = 0;
     for (const int64_t context : {1000, 100000}) {
-      last = rows.Writing(Cat(name, ", a token at ", context), *model, StateAfter(*model, context, threads), context, 1);
+      last = figures.Writing(Cat(name, ", a token at ", context), *model,
+                             StateAfter(*model, context, threads), context, 1);
       if (first == 0) first = last;
     }
-    std::printf("%s: at 100,000 %s the time of a token at 1,000\n", name.c_str(), Times(last / first).c_str());
+    std::printf("%s: at 100,000 %s the time of a token at 1,000\n", name.c_str(),
+                Times(last / first).c_str());
   }
 }
 
 }  // namespace
 
 void CheckpointsSection(Threads& threads) {
-  Rows rows(threads);
+  Figures figures(threads);
   for (const Precision precision : kAll) {
     const RandomModel model = MakeRandomModel(ModernBertBase(), precision);
-    rows.Reading("ModernBERT-base, 512 tokens", *model, 512, 8);
-    rows.Reading("ModernBERT-base, 8,192 tokens", *model, 8192, 1);
+    figures.Reading("ModernBERT-base, 512 tokens", *model, 512, 8);
+    figures.Reading("ModernBERT-base, 8,192 tokens", *model, 8192, 1);
   }
   for (const Precision precision : kAll) {
     const RandomModel model = MakeRandomModel(T5Small(), precision);
     for (const int count : {1, 8}) {
       const double seconds = Translate(*model, count, threads);
-      rows.Row("T5-small, 64 tokens into 64", *model, count, seconds, 64 * count / seconds, "");
+      figures.Row("T5-small, 64 tokens into 64", *model, count, seconds, 64 * count / seconds, "");
     }
   }
   for (const Precision precision : kSmall) {
     const RandomModel model = MakeRandomModel(Llama1B(), precision);
-    rows.Reading("Llama 3.2 1B, 1,024 tokens", *model, 1024, 1);
+    figures.Reading("Llama 3.2 1B, 1,024 tokens", *model, 1024, 1);
     for (const int64_t context : {128, 4096}) {
       const std::string state = StateAfter(*model, context, threads);
       for (const int count : {1, 8})
-        rows.Writing(Cat("Llama 3.2 1B, a token at ", context), *model, state, context, count);
+        figures.Writing(Cat("Llama 3.2 1B, a token at ", context), *model, state, context, count);
     }
   }
-  Mixture(rows, threads);
-  Hybrids(rows, threads);
+  Mixture(figures, threads);
+  Hybrids(figures, threads);
 }
 
 }  // namespace heed

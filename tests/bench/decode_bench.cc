@@ -20,9 +20,9 @@ void DecodeSection(Threads& threads) {
       for (int count : {1, 8, 32}) {
         const StepCost step = MeasureStep(*model, state, context, count, memory, limits, threads);
         if (count == 1) one = step.seconds;
-        table.Row({Cat(context), Cat(count), std::string(Name(model->info().precision)), Milliseconds(step.seconds),
-                   Cat(static_cast<int64_t>(count / step.seconds)), Times(one * count / step.seconds),
-                   Rate(step.read_bytes, "B/s"), Percent(step.share)});
+        table.Row({Cat(context), Cat(count), std::string(Name(model->info().precision)),
+                   Milliseconds(step.seconds), Cat(static_cast<int64_t>(count / step.seconds)),
+                   Times(one * count / step.seconds), Rate(step.read_bytes, "B/s"), Percent(step.share)});
       }
     }
   }

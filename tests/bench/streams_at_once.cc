@@ -30,17 +30,16 @@ std::string StateAfter(const Model& model, int64_t context, Threads& threads) {
   return state;
 }
 
-StepCost MeasureStep(const Model& model, const std::string& state, int64_t context, int count, ColdMemory& memory,
-                     LimitsNow& limits, Threads& threads, double weights) {
+StepCost MeasureStep(const Model& model, const std::string& state, int64_t context, int count,
+                     ColdMemory& memory, LimitsNow& limits, Threads& threads, double weights) {
   std::vector<std::unique_ptr<Sequence>> sequences;
   for (int i = 0; i < count; ++i) sequences.push_back(Restored(model, state));
   const double bytes = weights * static_cast<double>(model.info().weight_bytes) +
                        static_cast<double>(count) * static_cast<double>(model.StateBytes(context));
   limits.Reset();
   limits.Measure();
-  const std::vector<double> seconds = LeastSeconds({[&] { StepAll(model, sequences, threads); },
-                                                    [&] { memory.Read(static_cast<int64_t>(bytes)); }},
-                                                   0.7);
+  const std::vector<double> seconds = LeastSeconds(
+      {[&] { StepAll(model, sequences, threads); }, [&] { memory.Read(static_cast<int64_t>(bytes)); }}, 0.7);
   const double operations = 2.0 * count * (model.Cost(context + 1) - model.Cost(context));
   const double least = std::max(operations / limits.operations(), seconds[1]);
   return {.seconds = seconds[0], .read_bytes = bytes / seconds[1], .share = least / seconds[0]};

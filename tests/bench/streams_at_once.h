@@ -23,8 +23,8 @@ struct StepCost {
 
 // `count` sequences of that state, each with memory of its own: clones would share it. `weights`: the part of
 // the model's weights that a step reads.
-StepCost MeasureStep(const Model& model, const std::string& state, int64_t context, int count, ColdMemory& memory,
-                     LimitsNow& limits, Threads& threads, double weights = 1);
+StepCost MeasureStep(const Model& model, const std::string& state, int64_t context, int count,
+                     ColdMemory& memory, LimitsNow& limits, Threads& threads, double weights = 1);
 
 }  // namespace heed
 

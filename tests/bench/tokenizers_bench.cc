@@ -48,8 +48,9 @@ void TokenizersSection(Threads& threads) {
     const auto tokenizer = LoadTokenizer(folder / name).value();
     for (const auto& [kind, text] : texts) {
       size_t tokens = 0;
-      const double seconds = LeastSeconds(
-          {[&] { tokens = tokenizer->Encode(text, std::nullopt, {}).value().ids.size(); }}, 0.1, /*rounds=*/2)[0];
+      const double seconds =
+          LeastSeconds({[&] { tokens = tokenizer->Encode(text, std::nullopt, {}).value().ids.size(); }}, 0.1,
+                       /*rounds=*/2)[0];
       char exact[32];
       std::snprintf(exact, sizeof exact, "%.6f", seconds);
       table.Row({name, kind, Cat(tokens), exact, Rate(static_cast<double>(text.size()) / seconds, "B/s")});

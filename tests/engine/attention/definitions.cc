@@ -100,8 +100,9 @@ bool SeesBand(const Pair& at) {
 }
 
 bool SeesBlock(const Pair& at) {
-  const int64_t block = at.options()["block"];
-  return at.i / block == at.j / block;
+  const int64_t block = at.options()["block"], own = at.i / block, other = at.j / block;
+  return other >= own - at.options().value("blocks_before", 0) &&
+         other <= own + at.options().value("blocks_after", 0);
 }
 
 bool SeesImage1d(const Pair& at) {
@@ -189,6 +190,7 @@ bool SeesBigBird(const Pair& at) {
   if (o.value("form", "itc") == "etc") return SeesBigBirdBehindGlobalRows(at);
   const int64_t size = o["block_size"], blocks = o["num_blocks"], randoms = o["num_random_blocks"];
   const int64_t i = at.i / size, j = at.j / size, last = (at.n() - 1) / size;
+  if (at.n() <= o.value("full_up_to", int64_t{0})) return true;
   if (i == 0 || i == last || j == 0 || j == last || std::abs(i - j) <= 1) return true;
   if (randoms == 0) return false;
   const int64_t* drawn = at.layer().integers("random_blocks") + (at.head * (blocks - 2) + i - 1) * randoms;
@@ -211,6 +213,16 @@ Sum RelativeScore(const Pair& at) {
   return TransformerXlScore(*at.passage, at.i, at.head,
                             HeadOf(at.passage->product(1), at.j, at.head, at.dim()),
                             std::min(at.i - at.j, Clamp(at.options())));
+}
+
+// Keys of the first block may be several keys each, for rows of blocks between the global ones.
+Sum BigBirdScore(const Pair& at) {
+  Sum score = DotProduct(at);
+  const Json& o = at.options();
+  const int64_t size = o["block_size"], i = at.i / size, last = (at.n() - 1) / size;
+  if (at.j / size == 0 && i > 0 && i < last && at.n() > o.value("full_up_to", int64_t{0}))
+    score.Add(std::log(o.value("first_block_count", 1.0)));
+  return score;
 }
 
 // Global tokens have keys and values of their own; their queries are made apart.
@@ -248,6 +260,7 @@ const std::map<std::string, SoftmaxDefinition>& Softmaxes() {
   static const std::map<std::string, SoftmaxDefinition> all = {
       {"full", {SeesAll}},
       {"softmax", {SeesWindow, SoftmaxScore, SoftmaxValue, AddSink}},
+      {"latent", {SeesWindow, LatentScore, LatentValue}},
       {"sliding_window", {SeesBand, BandScore, BandValue}},
       {"relative_memory", {SeesMemory, RelativeScore}},
       {"disentangled", {SeesAll, DisentangledScore}},
@@ -258,7 +271,7 @@ const std::map<std::string, SoftmaxDefinition>& Softmaxes() {
       {"sparse_fixed", {SeesFixed}},
       {"sparse_strided", {SeesStrided}},
       {"axial", {SeesAxis}},
-      {"bigbird", {SeesBigBird}},
+      {"bigbird", {SeesBigBird, BigBirdScore}},
   };
   return all;
 }
@@ -281,6 +294,9 @@ const Others& OtherDefinitions() {
                              {"performer", DefinedPerformer},
                              {"linformer", DefinedLinformer},
                              {"nystrom", DefinedNystrom},
+                             {"fourier", DefinedFourier},
+                             {"yoso", DefinedYoso},
+                             {"transient_global", DefinedTransientGlobal},
                              {"synthesizer", DefinedSynthesizer},
                              {"memory_compressed", DefinedMemoryCompressed},
                              {"compressive", DefinedCompressive},
@@ -288,12 +304,16 @@ const Others& OtherDefinitions() {
                              {"routing", DefinedRouting},
                              {"sinkhorn", DefinedSinkhorn},
                              {"window_2d", DefinedWindow2d},
+                             {"side_by_side", DefinedSideBySide},
                              {"mamba2", DefinedMamba2},
                              {"gated_delta", DefinedGatedDelta},
+                             {"kimi_delta", DefinedKimiDelta},
                              {"lightning", DefinedLightning},
                              {"short_convolution", DefinedShortConvolution},
                              {"mamba", DefinedMamba},
-                             {"rg_lru", DefinedRgLru}};
+                             {"rg_lru", DefinedRgLru},
+                             {"rwkv", DefinedRwkv},
+                             {"rwkv_channel", DefinedRwkvChannel}};
   return all;
 }
 

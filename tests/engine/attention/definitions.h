@@ -114,6 +114,9 @@ Sum TransformerXlScore(const Passage& passage, int64_t i, int head, const std::v
 Sum SoftmaxScore(const Pair& at);
 Sum DisentangledScore(const Pair& at);
 double SoftmaxValue(const Pair& at, int64_t t);
+// "latent", beside it.
+Sum LatentScore(const Pair& at);
+double LatentValue(const Pair& at, int64_t t);
 void AddSink(const Passage& passage, int64_t i, int head, DefinedSoftmax& softmax);
 
 // ---------------------------------------------------------------- those that no pattern of positions gives
@@ -135,13 +138,26 @@ DefinedHead DefinedSynthesizer(const Passage& passage, int head, bool by_steps);
 DefinedHead DefinedMemoryCompressed(const Passage& passage, int head, bool by_steps);
 DefinedHead DefinedCompressive(const Passage& passage, int head, bool by_steps);
 
+// Rows meet as sums: definitions_sums.cc.
+DefinedHead DefinedFourier(const Passage& passage, int head, bool by_steps);
+DefinedHead DefinedTransientGlobal(const Passage& passage, int head, bool by_steps);
+
+// How likely hashes meet: definitions_sums.cc.
+DefinedHead DefinedYoso(const Passage& passage, int head, bool by_steps);
+
 // What is remembered is a state that each row changes: definitions_recurrent.cc.
 DefinedHead DefinedMamba2(const Passage& passage, int head, bool by_steps);
 DefinedHead DefinedGatedDelta(const Passage& passage, int head, bool by_steps);
+DefinedHead DefinedKimiDelta(const Passage& passage, int head, bool by_steps);
 DefinedHead DefinedLightning(const Passage& passage, int head, bool by_steps);
 DefinedHead DefinedShortConvolution(const Passage& passage, int head, bool by_steps);
+DefinedHead DefinedRwkv(const Passage& passage, int head, bool by_steps);
+DefinedHead DefinedRwkvChannel(const Passage& passage, int head, bool by_steps);
 DefinedHead DefinedRgLru(const Passage& passage, int head, bool by_steps);
 DefinedHead DefinedMamba(const Passage& passage, int head, bool by_steps);
+
+// Others' definitions, side by side: definitions_side_by_side.cc.
+DefinedHead DefinedSideBySide(const Passage& passage, int head, bool by_steps);
 
 }  // namespace heed
 

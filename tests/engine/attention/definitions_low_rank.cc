@@ -92,15 +92,19 @@ Vectors SoftmaxWeights(const Vectors& a, const Vectors& b) {
   return weights;
 }
 
-// The iterative pseudo-inverse.
-Vectors Inverse(const Vectors& a) {
-  const size_t m = a.size();
+double LargestColumnSum(const Vectors& a) {
   double most = 0;
-  for (size_t j = 0; j < m; ++j) {
+  for (size_t j = 0; j < a.size(); ++j) {
     double sum = 0;
-    for (size_t i = 0; i < m; ++i) sum += a[i][j];
+    for (size_t i = 0; i < a.size(); ++i) sum += a[i][j];
     most = std::max(most, sum);
   }
+  return most;
+}
+
+// The iterative pseudo-inverse, whose first guess is the transpose over a number.
+Vectors Inverse(const Vectors& a, double most) {
+  const size_t m = a.size();
   Vectors z(m, Vector(m));
   for (size_t i = 0; i < m; ++i) {
     for (size_t j = 0; j < m; ++j) z[i][j] = a[j][i] / most;
@@ -372,9 +376,14 @@ DefinedHead DefinedNystrom(const Passage& passage, int head, bool) {
   if (passage.n() <= m) {
     y = Times(SoftmaxWeights(q, k), v);
   } else {
-    const Vectors few_q = Means(q, m), few_k = Means(k, m);
-    y = Times(SoftmaxWeights(q, few_k),
-              Times(Inverse(SoftmaxWeights(few_q, few_k)), Times(SoftmaxWeights(few_q, k), v)));
+    const Vectors few_q = Means(q, m), few_k = Means(k, m), met = SoftmaxWeights(few_q, few_k);
+    double most = LargestColumnSum(met);
+    for (int h = 0; h < passage.layer().example().num_heads && of.o.contains("inverse_start"); ++h) {
+      const Head other(passage, h);
+      most = std::max(most,
+                      LargestColumnSum(SoftmaxWeights(Means(other.Rows("q"), m), Means(other.Rows("k"), m))));
+    }
+    y = Times(SoftmaxWeights(q, few_k), Times(Inverse(met, most), Times(SoftmaxWeights(few_q, k), v)));
   }
   AddConvolution(of, v, y);
   double largest = 1;

@@ -74,6 +74,11 @@ Numbers Times(const float* matrix, int64_t out, const Numbers& x) {
   return y;
 }
 
+// Number c of row t of a product, with what the row before brings, which is the product after it.
+double Mixed(const Passage& passage, int product, int64_t t, int64_t c) {
+  return passage.product(product).At(t, c) + (t > 0 ? passage.product(product + 1).At(t - 1, c) : 0);
+}
+
 // Rounded in f32, a row is off by a share of its largest number.
 DefinedHead HeadOfRows(const Passage& passage, int head, Table rows) {
   constexpr double kRoundings = 128;
@@ -165,6 +170,47 @@ DefinedHead DefinedGatedDelta(const Passage& passage, int head, bool) {
       Norm(y, h * values, values, layer.tensor("norm.weight"), o.value("norm_eps", 1e-6));
     }
     for (int64_t c = 0; c < heads * values; ++c) y[c] *= Silu(passage.product(3).At(t, c));
+  }
+  return HeadOfRows(passage, head, std::move(out));
+}
+
+DefinedHead DefinedKimiDelta(const Passage& passage, int head, bool) {
+  const Layer& layer = passage.layer();
+  const Json& o = layer.options();
+  const int64_t heads = layer.example().num_heads, keys = o["key_dim"], values = o["value_dim"];
+  Table q = Convolved(layer, RowsOf(passage.product(0), 0, heads * keys), 0, /*silu=*/true),
+        k = Convolved(layer, RowsOf(passage.product(1), 0, heads * keys), heads * keys, /*silu=*/true);
+  const Table v =
+      Convolved(layer, RowsOf(passage.product(2), 0, heads * values), 2 * heads * keys, /*silu=*/true);
+  // How much stays of what a head holds for number f of its keys.
+  const auto stays = [&](int64_t t, int64_t h, int64_t f) {
+    const double rate = std::exp(layer.tensor("a_log")[h]),
+                 step = passage.product(3).At(t, h * keys + f) + layer.tensor("dt_bias")[h * keys + f];
+    return std::exp(o.contains("lower_bound") ? o["lower_bound"].get<double>() * Sigmoid(rate * step)
+                                              : -rate * Softplus(step));
+  };
+  Table out;
+  std::vector<Table> memory(heads, Table(keys, Numbers(values)));
+  for (int64_t t = 0; t < passage.n(); ++t) {
+    Numbers& y = out.emplace_back(heads * values);
+    for (int64_t h = 0; h < heads; ++h) {
+      ToLengthOne(q[t], h * keys, keys, 1 / std::sqrt(static_cast<double>(keys)));
+      ToLengthOne(k[t], h * keys, keys, 1);
+      for (int64_t f = 0; f < keys; ++f) {
+        for (int64_t c = 0; c < values; ++c) memory[h][f][c] *= stays(t, h, f);
+      }
+      for (int64_t c = 0; c < values; ++c) {
+        double held = 0;
+        for (int64_t f = 0; f < keys; ++f) held += k[t][h * keys + f] * memory[h][f][c];
+        const double change = Sigmoid(passage.product(5).At(t, h)) * (v[t][h * values + c] - held);
+        for (int64_t f = 0; f < keys; ++f) {
+          memory[h][f][c] += k[t][h * keys + f] * change;
+          y[h * values + c] += q[t][h * keys + f] * memory[h][f][c];
+        }
+      }
+      Norm(y, h * values, values, layer.tensor("norm.weight"), o.value("norm_eps", 1e-5));
+    }
+    for (int64_t c = 0; c < heads * values; ++c) y[c] *= Sigmoid(passage.product(4).At(t, c));
   }
   return HeadOfRows(passage, head, std::move(out));
 }
@@ -274,6 +320,37 @@ DefinedHead DefinedRgLru(const Passage& passage, int head, bool) {
       y[c] =
           memory[c] * 0.5 * z * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (z + 0.044715 * z * z * z)));
     }
+  }
+  return HeadOfRows(passage, head, std::move(out));
+}
+
+DefinedHead DefinedRwkv(const Passage& passage, int head, bool) {
+  const Layer& layer = passage.layer();
+  const int64_t inner = layer.attention().out_width();
+  Table out;
+  Numbers values(inner), weights(inner);
+  for (int64_t t = 0; t < passage.n(); ++t) {
+    Numbers& y = out.emplace_back(inner);
+    for (int64_t c = 0; c < inner; ++c) {
+      const double k = Mixed(passage, 0, t, c), v = Mixed(passage, 2, t, c),
+                   own = std::exp(layer.tensor("bonus")[c] + k),
+                   stays = std::exp(-std::exp(static_cast<double>(layer.tensor("decay")[c])));
+      y[c] = Sigmoid(Mixed(passage, 4, t, c)) * (values[c] + own * v) / (weights[c] + own);
+      values[c] = stays * values[c] + std::exp(k) * v;
+      weights[c] = stays * weights[c] + std::exp(k);
+    }
+  }
+  return HeadOfRows(passage, head, std::move(out));
+}
+
+DefinedHead DefinedRwkvChannel(const Passage& passage, int head, bool) {
+  const int64_t inner = passage.layer().options()["inner_size"],
+                all = passage.layer().attention().out_width();
+  Table out;
+  for (int64_t t = 0; t < passage.n(); ++t) {
+    Numbers& y = out.emplace_back(all);
+    for (int64_t c = 0; c < inner; ++c) y[c] = std::pow(std::max(0.0, Mixed(passage, 0, t, c)), 2);
+    for (int64_t c = inner; c < all; ++c) y[c] = Mixed(passage, 2, t, c - inner);
   }
   return HeadOfRows(passage, head, std::move(out));
 }

@@ -53,14 +53,16 @@ double Frequency(const Json& rope, int64_t t, int64_t dims) {
   const Json& scaling = rope["scaling"];
   if (scaling["type"] == "llama3") return Llama3(scaling, f);
   if (scaling["type"] == "yarn") return Yarn(scaling, f, theta, pair, all);
+  if (scaling["type"] == "longrope") return f / scaling["factors"][t].get<double>();
+  if (scaling["type"] == "proportional") return pair + 1 <= scaling["share"].get<double>() * all / 2 ? f : 0;
   return f / scaling["factor"].get<double>();
 }
 
 // What turned numbers are multiplied by.
 double AttentionFactor(const Json& rope) {
   const Json scaling = rope.value("scaling", Json::object());
-  if (scaling.value("type", "") != "yarn") return 1;
   if (scaling.contains("attention_factor")) return scaling["attention_factor"];
+  if (scaling.value("type", "") != "yarn") return 1;
   const auto mscale = [&](double m) { return 0.1 * m * std::log(scaling["factor"].get<double>()) + 1; };
   if (scaling.contains("mscale") && scaling.contains("mscale_all_dim"))
     return mscale(scaling["mscale"]) / mscale(scaling["mscale_all_dim"]);
@@ -70,7 +72,7 @@ double AttentionFactor(const Json& rope) {
 Vector Turned(const Pair& at, Vector x, int64_t position) {
   const auto rope = at.options().find("rope");
   if (rope == at.options().end()) return x;
-  const int64_t dims = rope->value("dims", at.dim());
+  const int64_t dims = rope->value("dims", at.options().value("rope_dim", at.dim()));
   const bool interleaved = rope->value("layout", "half") == "interleaved";
   const double factor = AttentionFactor(*rope);
   for (int64_t t = 0; t < dims / 2; ++t) {
@@ -116,7 +118,10 @@ Vector Ready(const Pair& at, const OwnedRows& rows, int64_t r, int head, const s
   const Json o = at.options().value("qk_norm", Json());
   const int64_t dim = at.dim();
   Vector all;
-  for (int64_t c = 0; c < rows.rows().cols; ++c) all.push_back(Clipped(at, rows.At(r, c)));
+  const bool clipped_last = at.options().value("clip_normed", false);
+  const auto clipped = [&](double v) { return Clipped(at, v); };
+  for (int64_t c = 0; c < rows.rows().cols; ++c)
+    all.push_back(clipped_last ? rows.At(r, c) : Clipped(at, rows.At(r, c)));
   const bool together = o.is_object() && o.value("over", "head") == "all",
              late = o.is_object() && o.value("after_rope", false);
   if (together) all = Normed(at, norm, all, 0);
@@ -125,6 +130,7 @@ Vector Ready(const Pair& at, const OwnedRows& rows, int64_t r, int head, const s
     return Normed(at, norm, x, o.value("per_head", false) ? head * dim : int64_t{0});
   };
   if (o.is_object() && !together && !late) x = normed();
+  if (clipped_last) std::ranges::transform(x, x.begin(), clipped);
   x = Turned(at, x, position);
   return late ? normed() : x;
 }
@@ -143,12 +149,20 @@ Sum DistanceBias(const Pair& at, int64_t distance) {
   const Json& o = at.options();
   Sum bias;
   if (o.value("alibi", false))
-    bias.Add(-Slope(at.head, at.heads()) * static_cast<double>(std::abs(distance)));
+    bias.Add(-o.value("alibi_scale", 1.0) * Slope(at.head, at.heads()) *
+             static_cast<double>(std::abs(distance)));
   if (!o.contains("relative_bias")) return bias;
   const T5Buckets buckets(o["relative_bias"]["buckets"], o["relative_bias"]["max_distance"],
                           !at.layer().causal());
   bias.Add(at.layer().tensor("relative_bias")[buckets.Bucket(distance) * at.heads() + at.head]);
   return bias;
+}
+
+double PositionScale(const Pair& at) {
+  const Json scale = at.options().value("position_scale", Json());
+  if (scale.is_null()) return 1;
+  const auto times = static_cast<double>(at.i / scale["length"].get<int64_t>());
+  return 1 + scale["beta"].get<double>() * std::log(1 + times);
 }
 
 // Shaw's vector of the pair, in the table of this name.
@@ -170,7 +184,7 @@ Sum SoftmaxScore(const Pair& at) {
   const Vector q = Ready(at, at.passage->product(0), at.i, at.head, "q_norm", place);
   Vector k = Ready(at, at.passage->product(1), at.j, KeyHead(at), "k_norm", at.j);
   for (int64_t t = 0; t < at.dim() && o.contains("shaw"); ++t) k[t] += ShawVector(at, "shaw_keys", t);
-  Sum score = Dot(q, k) * o.value("scale", 1 / std::sqrt(static_cast<double>(at.dim())));
+  Sum score = Dot(q, k) * o.value("scale", 1 / std::sqrt(static_cast<double>(at.dim()))) * PositionScale(at);
   if (const double cap = o.value("soft_cap", 0.0); cap > 0) score.value = cap * std::tanh(score.value / cap);
   const Sum bias = DistanceBias(at, place - at.j);
   return {score.value + bias.value, score.size + bias.size};
@@ -179,11 +193,45 @@ Sum SoftmaxScore(const Pair& at) {
 double SoftmaxValue(const Pair& at, int64_t t) {
   const Json& o = at.options();
   const bool shaw = o.contains("shaw") && o["shaw"].value("values", true);
-  const double value = Clipped(at, at.passage->product(2).At(at.j, KeyHead(at) * at.dim() + t)) +
-                       (shaw ? ShawVector(at, "shaw_values", t) : 0);
-  if (!o.value("output_gate", false)) return value;
+  const Vector values = HeadOf(at.passage->product(2), at.j, KeyHead(at), at.dim());
+  double root = 1;
+  if (o.value("v_norm", false))
+    root = std::sqrt(Dot(values, values).value / static_cast<double>(at.dim()) + 1e-5);
+  const double value = Clipped(at, values[t]) / root + (shaw ? ShawVector(at, "shaw_values", t) : 0);
+  const Json gate = o.value("output_gate", Json(false));
+  if (gate == false) return value;
+  if (gate == "head_softplus")
+    return value * std::log1p(std::exp(ProductOf(*at.passage, "gate").At(at.i, at.head)));
   // Of the row that reads it: its results are as if all that it reads were so much less.
-  return value / (1 + std::exp(-ProductOf(*at.passage, "gate").At(at.i, at.head * at.dim() + t)));
+  const int64_t column = gate == "head" ? at.head : at.head * at.dim() + t;
+  return value / (1 + std::exp(-ProductOf(*at.passage, "gate").At(at.i, column)));
+}
+
+// What a row is remembered as: the shared part of keys, then the latent, normed.
+Vector Remembered(const Pair& at) {
+  const Json& o = at.options();
+  Vector x = HeadOf(ProductOf(*at.passage, "kv"), at.j, 0, at.dim());
+  const int64_t shared = o.value("rope_dim", int64_t{0});
+  double square = 0;
+  for (int64_t t = shared; t < at.dim(); ++t) square += x[t] * x[t];
+  const double root =
+      std::sqrt(square / static_cast<double>(at.dim() - shared) + o.value("latent_eps", 1e-6));
+  for (int64_t t = shared; t < at.dim(); ++t) x[t] *= at.layer().tensor("kv_norm.weight")[t - shared] / root;
+  return x;
+}
+
+Sum LatentScore(const Pair& at) {
+  const Json& o = at.options();
+  const double numbers = o["key_dim"].get<double>() + o.value("rope_dim", 0.0);
+  const Vector q = HeadOf(ProductOf(*at.passage, "absorbed"), at.i, at.head, at.dim());
+  return Dot(Turned(at, q, at.i), Turned(at, Remembered(at), at.j)) *
+         o.value("scale", 1 / std::sqrt(numbers)) * PositionScale(at);
+}
+
+double LatentValue(const Pair& at, int64_t t) {
+  const double value = Remembered(at)[t];
+  if (!at.options().contains("output_gate")) return value;
+  return value / (1 + std::exp(-ProductOf(*at.passage, "gate").At(at.i, at.head)));
 }
 
 // A key of this score, whose value is 0.

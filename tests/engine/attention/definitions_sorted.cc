@@ -28,7 +28,7 @@ class Lsh {
       : passage_(passage),
         layer_(passage.layer()),
         head_(head),
-        dim_(layer_.example().width / layer_.example().num_heads) {
+        dim_(layer_.attention().out_width() / layer_.example().num_heads) {
     const Json& o = layer_.options();
     chunk_ = o["chunk_length"];
     before_ = o.value("chunks_before", 1);

@@ -26,6 +26,7 @@ struct AttentionExample {
   bool bare = false;                  // the tensors that it can do without are not there
   std::optional<ImageRows> image{};   // its rows come with their columns
   int64_t front = 0;                  // rows of the model's own, before those of the input
+  bool without_products = false;      // what rows give each other the micro-kernel has no part in
 
   // What its attention must declare.
   bool causal() const { return place == Place::kDecoder; }
@@ -37,6 +38,11 @@ struct AttentionExample {
 
 inline AttentionExample Bare(AttentionExample example) {
   example.bare = true;
+  return example;
+}
+
+inline AttentionExample WithoutProducts(AttentionExample example) {
+  example.without_products = true;
   return example;
 }
 
@@ -86,6 +92,9 @@ inline std::vector<AttentionExample> AttentionExamples() {
       {"softmax", R"({"qk_norm": {}, "rope": {}, "num_key_value_heads": 2})", Place::kDecoder},
       {"softmax", R"({"qk_norm": {"type": "layer", "over": "all", "bias": true}, "clip_qkv": 1.5})",
        Place::kEncoder, 36, 3},
+      {"softmax",
+       R"({"qk_norm": {"over": "all"}, "clip_qkv": 0.8, "clip_normed": true, "alibi": true, "alibi_scale": 0.4})",
+       Place::kDecoder},
       {"softmax", R"({"qk_norm": {"type": "layer", "per_head": true, "eps": 0.01}})", Place::kCross},
       {"softmax",
        R"({"qk_norm": {"after_rope": true}, "rope": {"scaling": {"type": "linear", "factor": 4}}, "window": 150})",
@@ -109,6 +118,31 @@ inline std::vector<AttentionExample> AttentionExamples() {
        Place::kDecoder},
       Bare({"softmax", R"({"output_gate": true, "head_dim": 21})", Place::kEncoder, 36, 3}),
       {"softmax", R"({"output_gate": true, "qk_norm": {}})", Place::kCross},
+      {"softmax", R"({"position_scale": {"beta": 0.4, "length": 30}, "rope": {}, "soft_cap": 4})",
+       Place::kDecoder},
+      {"softmax", R"({"position_scale": {"beta": 0.2, "length": 7}, "num_key_value_heads": 1})",
+       Place::kEncoder},
+      {"softmax",
+       R"({"rope": {"dims": 6, "scaling": {"type": "longrope", "factors": [1, 1.5, 4], "attention_factor": 1.2}}})",
+       Place::kDecoder},
+      {"softmax", R"({"output_gate": "head_softplus", "num_key_value_heads": 2, "window": 40})",
+       Place::kDecoder},
+      Bare({"softmax", R"({"output_gate": "head_softplus", "value_dim": 5, "learned_sink": true})",
+            Place::kEncoder, 36, 3}),
+      {"softmax",
+       R"({"v_norm": true, "rope": {"scaling": {"type": "proportional", "share": 0.5}}, "num_key_value_heads": 1})",
+       Place::kDecoder, 48, 3},
+      {"latent",
+       R"({"latent_dim": 12, "rope_dim": 4, "key_dim": 6, "value_dim": 5, "rope": {"layout": "interleaved"}})",
+       Place::kDecoder},
+      {"latent",
+       R"({"latent_dim": 17, "rope_dim": 6, "key_dim": 8, "value_dim": 7, "query_latent_dim": 10, "rope": {}, "position_scale": {"beta": 0.3, "length": 20}, "window": 150})",
+       Place::kDecoder, 36, 3},
+      Bare({"latent", R"({"latent_dim": 16, "key_dim": 8, "value_dim": 8, "scale": 0.5, "latent_eps": 0.1})",
+            Place::kEncoder}),
+      {"latent", R"({"latent_dim": 16, "rope_dim": 2, "key_dim": 8, "value_dim": 6, "output_gate": "head"})",
+       Place::kDecoder},
+      {"softmax", R"({"output_gate": "head", "num_key_value_heads": 2})", Place::kDecoder},
       {"linear", "{}", Place::kDecoder},
       Bare({"linear", R"({"eps": 0.5})", Place::kDecoder, 45, 5}),
       {"linear", "{}", Place::kEncoder, 80, 2},
@@ -134,6 +168,8 @@ inline std::vector<AttentionExample> AttentionExamples() {
             Place::kDecoder}),
       Bare({"lsh", R"({"chunk_length": 16, "num_hashes": 2, "num_buckets": 8, "strict_causal": true})",
             Place::kDecoder}),
+      {"lsh", R"({"chunk_length": 24, "num_hashes": 2, "num_buckets": 6, "head_dim": 12})", Place::kDecoder,
+       30, 4, /*sorts=*/true},
       {"lsh", R"({"chunk_length": 20, "num_hashes": 3, "num_buckets": [4, 2], "chunks_before": 2})",
        Place::kDecoder, 36, 3, /*sorts=*/true},
       {"lsh", R"({"chunk_length": 150, "num_hashes": 2, "num_buckets": 16, "chunks_after": 1})",
@@ -162,6 +198,9 @@ inline std::vector<AttentionExample> AttentionExamples() {
       {"blockwise", R"({"block": 24})", Place::kDecoder},
       {"blockwise", R"({"block": 300})", Place::kDecoder},
       {"blockwise", R"({"block": 40})", Place::kEncoder},
+      {"blockwise", R"({"block": 9, "blocks_before": 2, "head_dim": 5})", Place::kDecoder},
+      {"blockwise", R"({"block": 50, "blocks_before": 1, "blocks_after": 3, "head_dim": 21})",
+       Place::kEncoder, 40, 3},
       {"image_local_1d", R"({"query_block": 48, "memory_block": 100})", Place::kDecoder},
       {"image_local_1d", R"({"query_block": 256, "memory_block": 256})", Place::kDecoder},
       {"image_local_2d", R"({"height": 70, "width": 64, "query_block": [8, 16], "memory": [8, 16]})",
@@ -196,6 +235,9 @@ inline std::vector<AttentionExample> AttentionExamples() {
       {"bigbird", R"({"block_size": 20, "num_blocks": 80, "num_random_blocks": 2, "form": "itc"})",
        Place::kEncoder, 36, 3},
       {"bigbird", R"({"block_size": 150, "num_blocks": 12, "num_random_blocks": 0})", Place::kEncoder},
+      {"bigbird",
+       R"({"block_size": 20, "num_blocks": 80, "num_random_blocks": 0, "first_block_count": 4, "full_up_to": 100})",
+       Place::kEncoder, 36, 3},
       Behind(128,
              {"bigbird", R"({"block_size": 64, "num_blocks": 1024, "num_random_blocks": 3, "form": "etc"})",
               Place::kEncoder}),
@@ -214,8 +256,19 @@ inline std::vector<AttentionExample> AttentionExamples() {
       {"linformer", R"({"k": 16, "n_max": 4096, "sharing": "headwise"})", Place::kEncoder, 144, 4},
       {"linformer", R"({"k": 150, "n_max": 4099, "sharing": "key-value"})", Place::kEncoder, 33, 1},
       {"linformer", R"({"k": 5, "n_max": 4096, "sharing": "none"})", Place::kEncoder, 36, 3},
+      {"transient_global",
+       R"({"radius": 100, "global_block": 16, "relative_bias": {"buckets": 32, "max_distance": 128}, "scale": 1})",
+       Place::kEncoder},
+      {"transient_global",
+       R"({"radius": 150, "global_block": 7, "relative_bias": {"buckets": 8, "max_distance": 20}, "head_dim": 20})",
+       Place::kEncoder, 36, 3},
+      {"yoso", "{}", Place::kEncoder},
+      {"yoso", R"({"hash_bits": 2})", Place::kEncoder, 45, 3},
+      WithoutProducts({"fourier", "{}", Place::kEncoder}),
+      WithoutProducts({"fourier", "{}", Place::kEncoder, 45, 3}),
       {"nystrom", R"({"num_landmarks": 32})", Place::kEncoder},
       {"nystrom", R"({"num_landmarks": 64, "conv_kernel": 33})", Place::kEncoder, 36, 3},
+      {"nystrom", R"({"num_landmarks": 48, "inverse_start": "all_heads"})", Place::kEncoder, 36, 3},
       {"nystrom", R"({"num_landmarks": 150, "conv_kernel": 3})", Place::kEncoder, 33, 1},
       {"nystrom", R"({"num_landmarks": 400})", Place::kEncoder, 16, 1},
       {"routing", R"({"clusters": 64, "window": 96})", Place::kEncoder, 64, 2},
@@ -231,6 +284,16 @@ inline std::vector<AttentionExample> AttentionExamples() {
             Place::kDecoder, 36, 3}),
       {"routing", R"({"clusters": 4, "window": 150, "shared_qk": false, "strict_causal": true, "scale": 1})",
        Place::kDecoder},
+      {"side_by_side",
+       R"({"parts": [{"type": "softmax", "rope": {}, "num_key_value_heads": 2}, {"type": "mamba2", "num_heads": 8, "head_dim": 8, "state_size": 12}]})",
+       Place::kDecoder},
+      Bare(
+          {"side_by_side",
+           R"({"parts": [{"type": "short_convolution", "kernel": 3}, {"type": "softmax", "window": 40}, {"type": "linear"}]})",
+           Place::kDecoder, 36, 3}),
+      {"side_by_side",
+       R"({"parts": [{"type": "full"}, {"type": "softmax", "num_heads": 8, "head_dim": 5, "window": 9}]})",
+       Place::kEncoder},
       {"mamba2", R"({"head_dim": 16, "state_size": 12, "num_groups": 2})", Place::kDecoder},
       Bare({"mamba2",
             R"({"head_dim": 21, "state_size": 5, "kernel": 3, "time_step_min": 0.1, "time_step_max": 0.6})",
@@ -244,6 +307,10 @@ inline std::vector<AttentionExample> AttentionExamples() {
       Bare({"gated_delta",
             R"({"key_dim": 5, "value_dim": 70, "kernel": 3, "norm_eps": 1e-3, "negative_eigenvalues": true})",
             Place::kDecoder, 32, 3}),
+      {"kimi_delta", R"({"key_dim": 16, "value_dim": 12})", Place::kDecoder},
+      Bare({"kimi_delta",
+            R"({"key_dim": 5, "value_dim": 70, "kernel": 3, "norm_eps": 1e-3, "lower_bound": -5, "rank": 7})",
+            Place::kDecoder, 32, 3}),
       {"lightning", "{}", Place::kDecoder},
       Bare({"lightning", R"({"head_dim": 21, "slope_factor": 0.5, "norm_eps": 1e-5})", Place::kDecoder, 32,
             3}),
@@ -251,6 +318,10 @@ inline std::vector<AttentionExample> AttentionExamples() {
       Bare({"short_convolution", R"({"kernel": 6})", Place::kDecoder, 45, 5}),
       {"rg_lru", R"({"inner_size": 48, "kernel": 4})", Place::kDecoder},
       Bare({"rg_lru", R"({"kernel": 2})", Place::kDecoder, 63, 3}),
+      {"rwkv", "{}", Place::kDecoder},
+      Bare({"rwkv", R"({"inner_size": 150})", Place::kDecoder, 33, 3}),
+      {"rwkv_channel", R"({"inner_size": 48})", Place::kDecoder},
+      Bare({"rwkv_channel", R"({"inner_size": 300})", Place::kDecoder, 33, 3}),
       {"mamba", R"({"inner_size": 72, "state_size": 6, "time_step_rank": 3})", Place::kDecoder, 32, 1},
       Bare({"mamba",
             R"({"inner_size": 40, "state_size": 16, "time_step_rank": 5, "kernel": 2, "norm_eps": 1e-6})",

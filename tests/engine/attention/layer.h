@@ -23,18 +23,21 @@ namespace heed {
 
 class Layer : public LayerInput {
  public:
-  Layer(const AttentionExample& example, Precision precision) : example_(example), precision_(precision) {
+  Layer(const AttentionExample& example, Precision precision)
+      : Layer(example, precision,
+              *NewRandomWeights([bare = example.bare](const std::string&) { return !bare; }, /*seed=*/7)) {}
+  // With the tensors that it asks these for.
+  Layer(const AttentionExample& example, Precision precision, const Weights& made)
+      : example_(example), precision_(precision) {
     options_ = *ParseJson(example.options, "options");
     options_["type"] = example.type;
-    const bool bare = example.bare;
-    const auto made = NewRandomWeights([bare](const std::string&) { return !bare; }, /*seed=*/7);
-    auto attention = New(options_, WeightScope(*made));
+    auto attention = New(options_, WeightScope(made));
     CHECK(attention.ok()) << attention.status();
     attention_ = *std::move(attention);
-    weights_ = Weights::Of(made->tensors());
+    weights_ = Weights::Of(made.tensors());
     std::vector<PackedWeights::Part> parts;
     for (const Product& product : attention_->products()) {
-      if (!product.of_source) parts.push_back({product.weight, product.bias});
+      if (!product.of_source && !product.of) parts.push_back({product.weight, product.bias});
     }
     if (!parts.empty()) packed_ = PackedWeights::Pack(parts, precision);
   }

@@ -63,6 +63,10 @@ double PairsOf(const Passage& passage, Sees sees) {
     }
   }
   const int64_t slots = layer.options().value("slots", int64_t{0});
+  if (layer.options().value("first_block_count", 1) > 1) {  // keys that are read twice
+    const int64_t block = layer.options()["block_size"], end = (passage.n() - 1) / block * block;
+    pairs += static_cast<double>((end - block) * block * layer.example().num_heads);
+  }
   return pairs + static_cast<double>(passage.n() * layer.example().num_heads * slots);
 }
 
@@ -102,6 +106,9 @@ TEST(Patterns, RefuseWhatCannotBe) {
   };
   refused("blockwise", {{Place::kDecoder, "{}", {"block is missing"}},
                         {Place::kDecoder, R"({"block": 0})", {"block", "0", "below 1"}},
+                        {Place::kDecoder,
+                         R"({"block": 4, "blocks_after": 1})",
+                         {"blocks_after: blocks of later tokens in a decoder"}},
                         {Place::kCross, R"({"block": 4})", {"no cross-attention"}}});
   refused("image_local_1d", {{Place::kEncoder, R"({"query_block": 4, "memory_block": 4})", {"decoders only"}},
                              {Place::kDecoder, R"({"query_block": 4})", {"memory_block is missing"}}});
@@ -157,6 +164,9 @@ TEST(Patterns, RefuseWhatCannotBe) {
            {Place::kEncoder,
             R"({"block_size": 4, "num_blocks": 9, "num_random_blocks": -1})",
             {"num_random_blocks", "-1", "below 0"}},
+           {Place::kEncoder,
+            R"({"block_size": 4, "num_blocks": 9, "num_random_blocks": 0, "form": "etc", "full_up_to": 9})",
+            {"full_up_to", "itc"}},
            {Place::kEncoder,
             R"({"block_size": 4, "num_blocks": 9, "num_random_blocks": 0, "form": "etc"})",
             {"form", "etc", "extra_global_tokens"}},

@@ -78,6 +78,8 @@ inline double Activated(Activation activation, double x) {
       return x / (1 + std::exp(-1.702 * x));
     case Activation::kRelu2:
       return x > 0 ? x * x : 0;
+    case Activation::kClampedGate:
+      return Activated(Activation::kQuickGelu, std::min(x, 7.0));
     default:
       ADD_FAILURE() << "no example has this activation";
       return NAN;
@@ -96,6 +98,7 @@ inline Bounded Dense(const FeedForwardLayer& layer, const std::string& prefix, c
     double& value = hidden.value[i];
     double& error = hidden.error[i];
     const double active = Activated(act.activation, gate.value[i]);
+    if (act.activation == Activation::kClampedGate) value = std::clamp(value, -7.0, 7.0) + 1;
     const double read = std::abs(gate.value[i]), square = 2 * (read + gate.error[i]);
     const double steepest = act.activation == Activation::kRelu2 ? square : kSteepest;
     const double active_error = steepest * gate.error[i] + kOfActivation * (1 + std::max(read, active));

@@ -8,7 +8,7 @@ namespace {
 
 TEST(DenseFeedForward, IsItsDefinitionInEveryPrecision) {
   for (const char* act : {"relu", "gelu", "gelu_new", "silu", "tanh", "quick_gelu", "relu2", "swiglu",
-                          "geglu", "reglu", "geglu_new"}) {
+                          "geglu", "reglu", "geglu_new", "clamped_glu"}) {
     for (Precision precision : {Precision::kF32, Precision::kBf16, Precision::kInt8}) {
       const FeedForwardLayer layer(DenseExample(act), precision);
       const Numbers x = RandomInput(layer, 11), out = Pass(layer, x).out;

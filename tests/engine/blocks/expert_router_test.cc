@@ -61,6 +61,20 @@ TEST(ExpertRouter, TheChosenAloneMayShareASoftmax) {
   EXPECT_THAT(chosen.weights, ElementsAre(FloatNear(Sigmoid(1), 1e-6), FloatNear(Sigmoid(-1), 1e-6)));
 }
 
+// The second is no farther than 2 % behind the first, the third farther than that behind either.
+TEST(ExpertRouter, ASparseMixerSharesAmongThoseThatAreNearlyAsGood) {
+  const Json options = {{"top_k", 2}, {"score", "sparse_mixer"}};
+  const Chosen chosen = Choose(options, {1, 3, 2.95, -9});
+  EXPECT_THAT(chosen.experts, ElementsAre(1, 2));
+  EXPECT_THAT(chosen.weights, ElementsAre(FloatNear(Sigmoid(0.05), 1e-6), FloatNear(1, 1e-6)));
+  Json wide = options;
+  wide["jitter"] = 0.5;  // 1 is within twice that of 2.95
+  EXPECT_NEAR(Choose(wide, {1, 3, 2.95, -9}).weights[1], Sigmoid(1.95), 1e-6);
+  EXPECT_THAT(Refusal({{"experts", 4}, {"jitter", 0.1}}), HasSubstr("jitter: of score \"sparse_mixer\""));
+  EXPECT_THAT(Refusal({{"experts", 4}, {"score", "sparse_mixer"}, {"correction", true}}),
+              HasSubstr("without groups and correction"));
+}
+
 TEST(ExpertRouter, SigmoidsAreOfEachLogitByItself) {
   const Chosen chosen =
       Choose({{"top_k", 2}, {"score", "sigmoid"}, {"normalize", false}, {"scale", 2.5}}, {-1, 0.5, 0, -2});
@@ -83,6 +97,14 @@ TEST(ExpertRouter, OnlyTheBestGroupsAreChosenFrom) {
   Json best = two;
   best["group_score"] = "max";
   EXPECT_THAT(Choose(best, logits).experts, ElementsAre(0, 1));
+}
+
+TEST(ExpertRouter, ExpertsOfOtherGroupsCount0UnlessGroupsAreStrict) {
+  Json options = {{"top_k", 2}, {"score", "sigmoid"}, {"groups", 2}, {"top_groups", 1}, {"correction", true}};
+  const std::vector<float> logits = {-9, -9, 3, 0}, correction = {-1, -1, 0, -0.75};
+  EXPECT_THAT(Choose(options, logits, correction).experts, ElementsAre(2, 0));
+  options["strict_groups"] = true;
+  EXPECT_THAT(Choose(options, logits, correction).experts, ElementsAre(2, 3));
 }
 
 TEST(ExpertRouter, OptionsBeyondTheirLimitsAreRefused) {

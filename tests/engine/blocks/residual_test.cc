@@ -41,6 +41,7 @@ struct World {
   }
   Row Expected(Row x) const {
     const NormPlacement placement = options.norm.placement;
+    if (placement == NormPlacement::kNormed) x = Norm("norm2", x);
     Row f = NormsInput(placement) ? Norm("norm2", x) : x;
     for (double& v : f) v = 2 * v - 1;
     if (placement == NormPlacement::kResPost) f = Norm("norm2", f);
@@ -95,7 +96,7 @@ void ExpectTheFormula(const World& world, int threads) {
 
 TEST(Residual, IsItsFormulaWhereverNormsStand) {
   for (NormPlacement placement : {NormPlacement::kPre, NormPlacement::kPost, NormPlacement::kResPost,
-                                  NormPlacement::kSandwich, NormPlacement::kNone}) {
+                                  NormPlacement::kSandwich, NormPlacement::kNormed, NormPlacement::kNone}) {
     for (NormType type : {NormType::kLayer, NormType::kRms}) {
       for (float multiplier : {1.0f, 0.22f, 0.0f}) {
         for (float offset : {0.0f, 1.0f}) {

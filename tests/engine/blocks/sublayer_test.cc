@@ -2,6 +2,7 @@
 #include "engine/blocks/sublayer.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -15,6 +16,7 @@
 #include "engine/ops/gemm.h"
 #include "engine/ops/rows.h"
 #include "gtest/gtest.h"
+#include "tests/testing/random_weights.h"
 
 namespace heed {
 namespace {
@@ -65,6 +67,48 @@ AttentionSublayer SublayerOf(const RandomWeights& weights, NormPlacement placeme
                                           {.width = kWidth, .norm = {.placement = placement}}, precision);
   CHECK(sublayer.ok()) << sublayer.status();
   return *std::move(sublayer);
+}
+
+TEST(AttentionSublayer, AGateMultipliesWhatTheOutputProjectionGives) {
+  constexpr int64_t kInner = 32;
+  for (const float multiplier : {1.0f, 0.5f}) {
+    const auto made = NewRandomWeights([](const std::string&) { return false; });
+    const WeightScope scope(*made);
+    const AttentionSetting setting{.width = kWidth, .num_heads = 3, .causal = true, .where = "test"};
+    const Json options = {{"type", "rwkv_channel"}, {"inner_size", kInner}};
+    JsonFields fields(options, "test");
+    auto attention = NewAttention(setting, fields, scope);
+    CHECK(attention.ok()) << attention.status();
+    const auto sublayer =
+        AttentionSublayer::Load(*std::move(attention), scope, scope / "norm",
+                                {.width = kWidth, .multiplier = multiplier}, Precision::kF32);
+    CHECK(sublayer.ok()) << sublayer.status();
+    RowBuffer x(kRows, kWidth, DType::kF32), attended(kRows, kInner + kWidth, DType::kF32);
+    const auto fill = [](const Matrix<float>& rows, int64_t seed) {
+      for (int64_t r = 0; r < rows.rows; ++r) {
+        for (int64_t c = 0; c < rows.cols; ++c)
+          rows.row(r)[c] = static_cast<float>((r * 31 + c * 17 + seed) % 23) / 8 - 1;
+      }
+    };
+    fill(x.rows().As<float>(), 3);
+    const Matrix<float> read = attended.rows().As<float>();
+    fill(read, 5);
+    BlockBuffers buffers({.width = kWidth, .reads = kInner + kWidth, .shared_bytes = 0}, Precision::kF32);
+    Team alone;
+    Scratch scratch;
+    RowBlock block{alone, scratch, buffers, x.rows().As<float>()};
+    sublayer->Close(block, attended.rows());
+    const auto* o = static_cast<const float*>(made->tensors().at("o.weight").data);
+    for (int64_t r = 0; r < kRows; ++r) {
+      for (int64_t c = 0; c < kWidth; ++c) {
+        double sum = 0;
+        for (int64_t i = 0; i < kInner; ++i) sum += double{o[c * kInner + i]} * read.row(r)[i];
+        const double before = static_cast<float>((r * 31 + c * 17 + 3) % 23) / 8 - 1,
+                     gate = 1 / (1 + std::exp(-double{read.row(r)[kInner + c]}));
+        EXPECT_NEAR(x.rows().As<float>().row(r)[c], before + multiplier * gate * sum, 1e-5);
+      }
+    }
+  }
 }
 
 TEST(AttentionSublayer, RowsThatAreNotAtHandAreNormedAndMultipliedAsThoseThatAre) {

@@ -2,6 +2,8 @@
 // transformers.
 #include "engine/families/decoder.h"
 
+#include <cmath>
+
 #include "engine/base/status.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -28,8 +30,12 @@ std::string Refusal(const std::string& type, Json config) {
 Json Attention(const NativeModel& model, int layer = 0) { return model.config["layers"][layer]["attention"]; }
 
 TEST(Decoders, OptionsThatAreNotServedAreRefusedByName) {
-  EXPECT_THAT(Refusal("bloom", {{"apply_residual_connection_post_layernorm", true}}),
-              HasSubstr("apply_residual_connection_post_layernorm: true is not served; false is"));
+  EXPECT_THAT(Refusal("cohere2_moe", {{"num_shared_experts", 4}}),
+              HasSubstr("num_shared_experts: 4 is not served; 0 is"));
+  EXPECT_THAT(Refusal("gemma4_text", {{"hidden_size_per_layer_input", 8}}),
+              HasSubstr("hidden_size_per_layer_input: 8 is not served; 0 is"));
+  EXPECT_THAT(Refusal("laguna", {{"gating", false}}), HasSubstr("gating: false is not served; true is"));
+  EXPECT_THAT(Refusal("gpt_oss", {{"swiglu_limit", 5}}), HasSubstr("swiglu_limit: 5 is not served; 7.0 is"));
   EXPECT_THAT(Refusal("gpt2", {{"add_cross_attention", true}}), HasSubstr("add_cross_attention: true"));
   EXPECT_THAT(Refusal("llama", {{"hidden_act", "mish"}}), HasSubstr("hidden_act: \"mish\""));
   EXPECT_THAT(Refusal("gemma2", {{"use_bidirectional_attention", true}}),
@@ -60,6 +66,27 @@ TEST(Decoders, LayersOfGraniteMayTurnByThetasOfTheirOwn) {
               HasSubstr("layer_rope_theta: no list of 2 numbers"));
   EXPECT_THAT(Refusal("granite_swa", {{"num_hidden_layers", 1}, {"layer_rope_theta", {-1}}}),
               HasSubstr("layer_rope_theta[0]: -1 is neither 0 nor 1"));
+}
+
+// What they are of longer texts depends on how long those become.
+TEST(Decoders, LongropeAndDynamicAreServedWithinTheOriginalLength) {
+  const Json factors = {1.0, 1.5, 2.0, 4.0};
+  const Json longrope = {{"type", "su"}, {"short_factor", factors}, {"long_factor", factors}};
+  const NativeModel phi = Read("phi3", {{"hidden_size", 64},
+                                        {"num_attention_heads", 8},
+                                        {"max_position_embeddings", 16384},
+                                        {"original_max_position_embeddings", 4096},
+                                        {"rope_scaling", longrope}});
+  EXPECT_EQ(phi.config["max_seq_length"], 4096);
+  const Json scaling = Attention(phi)["rope"]["scaling"];
+  EXPECT_EQ(scaling["factors"], factors);
+  EXPECT_NEAR(scaling["attention_factor"].get<double>(), std::sqrt(1 + std::log(4) / std::log(4096)), 1e-12);
+  const NativeModel llama = Read(
+      "llama", {{"max_position_embeddings", 2048}, {"rope_scaling", {{"type", "dynamic"}, {"factor", 2}}}});
+  EXPECT_EQ(llama.config["max_seq_length"], 2048);
+  EXPECT_FALSE(Attention(llama)["rope"].contains("scaling"));
+  EXPECT_THAT(Refusal("hunyuan_v1_dense", {{"rope_scaling", {{"type", "dynamic"}, {"alpha", 1000}}}}),
+              HasSubstr("alpha"));
 }
 
 TEST(Decoders, ATensorThatIsMissingIsNamedAsTheFileWouldHaveIt) {

@@ -64,6 +64,15 @@ TEST(Encoders, OptionsThatAreNotServedAreRefusedByName) {
               HasSubstr("num_heads: of 3 stages, where depths are of 2"));
   EXPECT_THAT(Refusal(Checkpointed("nystromformer", "NystromformerModel", {{"inv_coeff_init_option", true}})),
               HasSubstr("inv_coeff_init_option: true is not served"));
+  EXPECT_THAT(Refusal(Checkpointed("yoso", "YosoModel", {{"conv_window", 33}})),
+              HasSubstr("conv_window: a convolution of values is not served"));
+  EXPECT_THAT(Refusal(Checkpointed("yoso", "YosoModel", {{"use_expectation", false}})),
+              HasSubstr("use_expectation: false is not served"));
+  EXPECT_THAT(
+      Refusal(Checkpointed("deberta-v2", "DebertaV2Model", {{"conv_kernel_size", 3}, {"conv_groups", 2}})),
+      HasSubstr("conv_groups: 2 is not served; 1 is"));
+  EXPECT_THAT(Refusal(Checkpointed("longt5", "LongT5EncoderModel", {{"encoder_attention_type", "global"}})),
+              HasSubstr("encoder_attention_type"));
   EXPECT_THAT(
       Refusal(Checkpointed("albert", "AlbertModel", {{"num_hidden_layers", 600}, {"inner_group_num", 2}})),
       HasSubstr("num_hidden_layers: 600 times inner_group_num 2 layers; at most 1024"));
@@ -134,9 +143,17 @@ TEST(NomicBert, PublishedFilesHaveTheKeysOfGpt2) {
               HasSubstr("prenorm: true is not served; false is"));
 }
 
-TEST(EuroBert, LatePoolingIsRefusedByName) {
-  EXPECT_THAT(Refusal(Checkpointed("eurobert", "EuroBertForSequenceClassification")),
-              HasSubstr("classifier_pooling: \"late\" is not served; bos and mean are"));
+TEST(EuroBert, LatePoolingIsOfTheHeadsLayers) {
+  const auto read = [](const char* pooling) {
+    return Read(
+        Checkpointed("eurobert", "EuroBertForSequenceClassification", {{"classifier_pooling", pooling}}));
+  };
+  const auto late = read("late"), mean = read("mean");
+  ASSERT_TRUE(late.ok() && mean.ok()) << late.status() << mean.status();
+  EXPECT_EQ(late->config["pooling"], "mean");
+  EXPECT_EQ(late->config["late_pooling"], true);
+  EXPECT_EQ(mean->config["late_pooling"], false);
+  EXPECT_THAT(std::string(read("last").status().message()), HasSubstr("classifier_pooling"));
 }
 
 TEST(T5Gemma, AnEncodersWindowCountsItselfBeforeTransformers5) {
@@ -154,10 +171,19 @@ TEST(T5Gemma, AnEncodersWindowCountsItselfBeforeTransformers5) {
   EXPECT_EQ(window("5.0.0"), std::pair(16, 6));
 }
 
-TEST(T5Gemma, SidesOfTwoWidthsAreRefused) {
+TEST(T5Gemma, SidesMayDifferInWidthAndNotInActivation) {
+  const auto read =
+      Read(Checkpointed("t5gemma", "T5GemmaForConditionalGeneration",
+                        {{"encoder", {{"hidden_size", 64}}}, {"decoder", {{"hidden_size", 16}}}}));
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->config["hidden_size"], 64);
+  EXPECT_EQ(read->config["embedding_scale"], 8);
+  EXPECT_EQ(read->config["decoder_hidden_size"], 16);
+  EXPECT_EQ(read->config["decoder_embedding_scale"], 4);
   EXPECT_THAT(Refusal(Checkpointed("t5gemma", "T5GemmaForConditionalGeneration",
-                                   {{"encoder", {{"hidden_size", 40}}}, {"decoder", {{"hidden_size", 24}}}})),
-              HasSubstr("decoder: hidden_size 24, the encoder has 40"));
+                                   {{"encoder", {{"hidden_activation", "gelu_pytorch_tanh"}}},
+                                    {"decoder", {{"hidden_activation", "relu"}}}})),
+              HasSubstr("decoder: hidden_act \"reglu\", the encoder has \"geglu_new\""));
 }
 
 TEST(T5, TheHeadIsWhatTheTransformersOfTheFileTakes) {
@@ -209,6 +235,28 @@ TEST(Bart, TheSharedTableIsWhicheverTheFileHas) {
   }
 }
 
+TEST(Bart, AClassifierReadsItsInputTwiceUpToTheLastEndToken) {
+  const auto read = Read(Checkpointed("bart", "BartForSequenceClassification", {{"eos_token_id", 2}}));
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->config["architecture"], "twice-read-encoder");
+  EXPECT_EQ(read->config["pooling"], "last_token");
+  EXPECT_EQ(read->config["pooling_token"], 2);
+  EXPECT_THAT(Refusal(Checkpointed("bart", "BartForSequenceClassification", {{"eos_token_id", {2, 3}}})),
+              HasSubstr("eos_token_id: [2,3] is not the id"));
+  EXPECT_THAT(Refusal(Checkpointed("mbart", "MBartForSequenceClassification")),
+              HasSubstr("of this family ForConditionalGeneration are served"));
+}
+
+TEST(Switch, LayersWithARouterAreMixturesAndTextsAreAsLongAsAnExpertTakes) {
+  const auto read = Read(Checkpointed("switch_transformers", "SwitchTransformersForConditionalGeneration",
+                                      {{"num_layers", 2}, {"num_experts", 3}, {"expert_capacity", 20}}),
+                         {"encoder.block.1.layer.1.mlp.router.classifier.weight"});
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_FALSE(read->config["layers"][0].contains("ffn"));
+  EXPECT_EQ(read->config["layers"][1]["ffn"], (Json{{"type", "moe"}, {"experts", 3}, {"top_k", 1}}));
+  EXPECT_EQ(read->config["max_position_embeddings"], 20);
+}
+
 TEST(Bart, SidesMayHaveHeadsAndWidthsOfTheirOwn) {
   const auto read = Read(Checkpointed("bart", "BartForConditionalGeneration",
                                       {{"encoder_attention_heads", 4},
@@ -222,13 +270,18 @@ TEST(Bart, SidesMayHaveHeadsAndWidthsOfTheirOwn) {
             (Json{{"attention", own}, {"cross_attention", own}, {"ffn", {{"intermediate_size", 32}}}}));
 }
 
-TEST(BigBird, BlockSparseModelsTakeTextsThatTheyAttendToInFull) {
-  const auto longest = [](const char* type) {
+TEST(BigBird, RandomBlocksAreTheFirstOnceMoreEach) {
+  const auto attention = [](const char* type) {
     return Read(Checkpointed("big_bird", "BigBirdModel", {{"attention_type", type}}))
-        ->config["max_position_embeddings"];
+        ->config["layers"][0]["attention"];
   };
-  EXPECT_EQ(longest("block_sparse"), (5 + 2 * 3) * 64);
-  EXPECT_EQ(longest("original_full"), 4096);
+  EXPECT_EQ(attention("block_sparse"), (Json{{"type", "bigbird"},
+                                             {"block_size", 64},
+                                             {"num_blocks", 64},
+                                             {"num_random_blocks", 0},
+                                             {"first_block_count", 4},
+                                             {"full_up_to", (5 + 2 * 3) * 64}}));
+  EXPECT_EQ(attention("original_full"), (Json{{"type", "full"}}));
   EXPECT_THAT(Refusal(Checkpointed("big_bird", "BigBirdModel", {{"attention_type", "band"}})),
               HasSubstr("attention_type"));
 }

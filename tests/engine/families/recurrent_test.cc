@@ -1,5 +1,7 @@
 // What golden cases of recurrent families and their hybrids do not show: kinds of layers, versions of
 // transformers, refusals.
+#include <cmath>
+
 #include "engine/base/status.h"
 #include "engine/families/family.h"
 #include "gmock/gmock.h"
@@ -106,10 +108,27 @@ TEST(RecurrentFamilies, AKindThatIsNotServedIsNamed) {
     EXPECT_THAT(Refusal(type, one), HasSubstr("\"sliding_attention\" is")) << type;
   Json two = one;
   two["num_hidden_layers"] = 2;
-  for (const char* type : {"qwen3_next", "olmo_hybrid", "lfm2", "granitemoehybrid"})
+  for (const char* type : {"qwen3_next", "olmo_hybrid", "lfm2", "lfm3", "granitemoehybrid"})
     EXPECT_THAT(Refusal(type, two), HasSubstr("is no list of 2 layers")) << type;
+  EXPECT_THAT(Refusal("lfm3", {{"num_hidden_layers", 1}, {"layer_types", {"mamba"}}}),
+              HasSubstr("layer_types[0]: \"mamba\" is not served; conv"));
   EXPECT_THAT(Refusal("qwen3_next", {{"linear_num_key_heads", 3}}),
               HasSubstr("linear_num_value_heads: 32 is no multiple of linear_num_key_heads: 3"));
+}
+
+TEST(RecurrentFamilies, Lfm3sAttentionsHaveWindowsAndRotationsOfTheirOwn) {
+  const Json rope = {{"full_attention", {{"rope_type", "proportional"}, {"partial_rotary_factor", 0.5}}},
+                     {"sliding_attention", {{"rope_theta", 100}}}};
+  const Json layers = Layers("lfm3", {{"num_hidden_layers", 3},
+                                      {"layer_types", {"conv", "full_attention", "sliding_attention"}},
+                                      {"sliding_window", 8},
+                                      {"rope_parameters", rope}});
+  EXPECT_THAT(Types(layers, "attention"), ElementsAre("short_convolution", "softmax", "softmax"));
+  EXPECT_FALSE(layers[1]["attention"].contains("window"));
+  EXPECT_EQ(layers[1]["attention"]["rope"]["scaling"]["share"], 0.5);
+  EXPECT_EQ(layers[2]["attention"]["window"], 8);
+  EXPECT_EQ(layers[2]["attention"]["rope"]["theta"], 100);
+  EXPECT_EQ(layers[2]["attention"]["output_gate"], "head");
 }
 
 TEST(RecurrentFamilies, BlocksOfOneKindEachAreLayersOfTwo) {
@@ -120,6 +139,60 @@ TEST(RecurrentFamilies, BlocksOfOneKindEachAreLayersOfTwo) {
               HasSubstr("\"E\" at 2 is served behind linear_attention or full_attention"));
   EXPECT_THAT(Refusal("nemotron_h", {{"layers_block_type", {"conv"}}}), HasSubstr("\"conv\" is not served"));
   EXPECT_THAT(Refusal("nemotron_h", Json::object()), HasSubstr("layers_block_type: [] is no list"));
+}
+
+TEST(RecurrentFamilies, FalconH1sAttentionAndMixersStandBesideOneAnother) {
+  const Json parts = Layers("falcon_h1", {{"num_hidden_layers", 1},
+                                          {"key_multiplier", 0.5},
+                                          {"mamba_d_ssm", nullptr},
+                                          {"mamba_rms_norm", true}})[0]["attention"]["parts"];
+  ASSERT_EQ(parts.size(), 2u);
+  EXPECT_EQ(parts[0]["type"], "softmax");
+  EXPECT_EQ(parts[0]["scale"], 0.5 / std::sqrt(128.0));
+  EXPECT_EQ(parts[1]["type"], "mamba2");
+  EXPECT_EQ(parts[1]["head_dim"], 64);  // twice the width is 128 heads of them
+  EXPECT_EQ(parts[1]["norm"], "norm_first");
+  EXPECT_THAT(Refusal("falcon_h1", {{"mamba_d_ssm", 100}, {"mamba_d_head", 64}}),
+              HasSubstr("mamba_d_ssm: 100 numbers are not mamba_n_heads: 128 of mamba_d_head: 64"));
+  EXPECT_THAT(Refusal("falcon_h1", {{"ssm_multipliers", {1, 2}}}),
+              HasSubstr("ssm_multipliers: [1,2] is no list of 5 numbers"));
+  EXPECT_THAT(Refusal("falcon_h1", {{"mlp_multipliers", {1, "a"}}}), HasSubstr("\"a\" is no number"));
+  EXPECT_THAT(Refusal("falcon_h1", {{"attention_bias", true}}), HasSubstr("attention_bias"));
+}
+
+TEST(RecurrentFamilies, KimisFirstFilesListTheirLayersFromOneOn) {
+  const Json config = {
+      {"num_hidden_layers", 3},
+      {"linear_attn_config", {{"full_attn_layers", {2}}, {"num_heads", 4}, {"head_dim", 8}}}};
+  const Json layers = Layers("kimi_linear", config);
+  EXPECT_THAT(Types(layers, "attention"), ElementsAre("kimi_delta", "latent", "kimi_delta"));
+  EXPECT_THAT(Types(layers, "ffn"), ElementsAre("dense", "moe", "moe"));
+  EXPECT_EQ(layers[0]["attention"]["rank"], 8);
+  EXPECT_FALSE(layers[1]["attention"].contains("rope"));
+  EXPECT_THAT(
+      Refusal("kimi_linear", {{"q_lora_rank", 64}, {"linear_attn_config", {{"full_attn_layers", {1}}}}}),
+      HasSubstr("q_lora_rank: 64 is not served"));
+}
+
+TEST(RecurrentFamilies, LingsDeltaLayersAreBoundedAndItsLatentOnesGated) {
+  const Json layers = Layers("bailing_hybrid", {{"num_hidden_layers", 4}});
+  EXPECT_THAT(Types(layers, "attention"), ElementsAre("kimi_delta", "kimi_delta", "kimi_delta", "latent"));
+  EXPECT_EQ(layers[0]["attention"]["lower_bound"], -5);
+  EXPECT_FALSE(layers[0]["attention"].contains("rank"));
+  EXPECT_EQ(layers[3]["attention"]["output_gate"], "head");
+  EXPECT_EQ(layers[3]["attention"]["rope"]["layout"], "interleaved");
+  EXPECT_EQ(layers[3]["ffn"]["strict_groups"], true);
+  EXPECT_FALSE(
+      Layers("bailing_hybrid", {{"num_hidden_layers", 1}, {"kda_safe_gate", false}})[0]["attention"].contains(
+          "lower_bound"));
+}
+
+TEST(RecurrentFamilies, ABlockOfRwkvIsTwoLayers) {
+  const Json layers = Layers("rwkv", {{"num_hidden_layers", 2}, {"hidden_size", 64}});
+  EXPECT_THAT(Types(layers, "attention"), ElementsAre("rwkv", "rwkv_channel", "rwkv", "rwkv_channel"));
+  EXPECT_THAT(Types(layers, "ffn"), ElementsAre("none", "none", "none", "none"));
+  EXPECT_EQ(layers[0]["attention"]["inner_size"], 64);
+  EXPECT_EQ(layers[1]["attention"]["inner_size"], 256);
 }
 
 TEST(RecurrentFamilies, AttentionIsTurnedOnlyWhereTheFileSaysSo) {

@@ -59,10 +59,20 @@ TEST(Rope, ALayerTypeMayHaveItsOwnOrNone) {
   EXPECT_THAT(Reading(config, "compress").error, HasSubstr("rope_parameters: there are none of compress"));
 }
 
+TEST(Rope, AProportionalOneTurnsAShareOfTheWholeHeadsPairs) {
+  const Json rope =
+      Reading({{"rope_parameters", {{"rope_type", "proportional"}, {"partial_rotary_factor", 0.5}}}}).rope;
+  EXPECT_EQ(rope, Json({{"theta", 10000.0},
+                        {"dims", 16},
+                        {"layout", "half"},
+                        {"scaling", {{"type", "proportional"}, {"share", 0.5}}}}));
+}
+
 TEST(Rope, WhatIsNotServedIsRefusedByName) {
   EXPECT_THAT(
       Reading({{"rope_scaling", {{"type", "dynamic"}, {"factor", 2}}}}).error,
-      HasSubstr("rope_scaling: rope_type: \"dynamic\" is not served; default, linear, llama3 and yarn are"));
+      HasSubstr("rope_scaling: rope_type: \"dynamic\" is not served; default, linear, llama3, yarn and "
+                "proportional are"));
   EXPECT_THAT(Reading({{"rope_scaling", {{"type", "linear"}}}}).error,
               HasSubstr("rope_scaling: factor is missing"));
   EXPECT_THAT(Reading({{"rope_parameters", {{"llama_4_scaling_beta", 0.1}}}}).error,

@@ -46,13 +46,15 @@ Row Embedded(const Tensors& tensors, const Json& config, const WholeInput& input
   Row x =
       Times(RowOf(tensors, "embed.tokens.weight", input.ids[position]), config.value("embedding_scale", 1.0));
   if (projection == "tokens") x = Projected(tensors, "embed.projection", x);
+  const bool normed = config.value("embedding_norm", false), of_tokens = config.contains("embedding_norm_of"),
+             rms = config.value("norm_type", "layer") == "rms";
+  if (normed && of_tokens) x = Normed(tensors, "embed.norm", x, rms);
   if (tensors.contains("embed.types.weight"))
     x = Sum(x, RowOf(tensors, "embed.types.weight", input.types.empty() ? 0 : input.types[position]));
   if (tensors.contains("embed.positions.weight"))
     x = Sum(x, RowOf(tensors, "embed.positions.weight", position));
   if (projection == "before_norm") x = Projected(tensors, "embed.projection", x);
-  if (config.value("embedding_norm", false))
-    x = Normed(tensors, "embed.norm", x, config.value("norm_type", "layer") == "rms");
+  if (normed && !of_tokens) x = Normed(tensors, "embed.norm", x, rms);
   return projection == "last" ? Projected(tensors, "embed.projection", x) : x;
 }
 
@@ -64,8 +66,8 @@ std::vector<Row> AnswersByDefinition(Json config, Tensors tensors, const WholeIn
     rows.push_back(Embedded(tensors, config, input, position));
     plain.ids.push_back(static_cast<int32_t>(position));
   }
-  for (const char* key : {"embedding_size", "embedding_projection", "embedding_norm", "embedding_scale",
-                          "type_vocab_size", "positions", "max_position_embeddings"}) {
+  for (const char* key : {"embedding_size", "embedding_projection", "embedding_norm", "embedding_norm_of",
+                          "embedding_scale", "type_vocab_size", "positions", "max_position_embeddings"}) {
     config.erase(key);
   }
   config["vocab_size"] = rows.size();
@@ -82,6 +84,9 @@ TEST(Embedding, IsItsDefinition) {
   std::vector<Json> configs = {Encoder(norm), Encoder({{"type_vocab_size", 3}}),
                                Encoder({{"embedding_size", 16}}), Encoder({{"embedding_projection", "last"}}),
                                Encoder({{"embedding_norm", true}, {"norm_type", "rms"}})};
+  configs.push_back(
+      Encoder({{"embedding_norm", true}, {"embedding_norm_of", "tokens"}, {"type_vocab_size", 3}}));
+  configs.back().update(positions);
   for (const char* projection : {"last", "before_norm", "tokens"}) {
     configs.push_back(Everything(projection));
     configs.push_back(Everything(projection));

@@ -278,5 +278,25 @@ TEST(EncoderDecoder, AMissingTensorIsNamed) {
   }
 }
 
+TEST(EncoderDecoder, TheDecoderMayBeOfAWidthOfItsOwn) {
+  const auto with = [](const Json& attention, int heads) {
+    Json config = SmallConfig("encoder-decoder", "lm", attention);
+    config["decoder_hidden_size"] = 24;
+    for (Json& layer : config["decoder_layers"])
+      layer["attention"]["num_heads"] = layer["cross_attention"]["num_heads"] = heads;
+    return config;
+  };
+  const RandomModel model = MakeRandomModel(with({{"type", "full"}}, 3));
+  Threads threads(2);
+  const Ids source = {5, 4, 3, 2, 1, 6}, target = {1, 8, 9, 7};
+  Output steps;
+  const auto sequence = model->Start();
+  for (size_t i = 0; i < target.size(); ++i)
+    RunPass(*model, {Asking(sequence.get(), i == 0 ? source : Ids(), {target[i]}, &steps)}, threads);
+  const Output whole = Whole(*model, source, target, threads);
+  ASSERT_EQ(steps.size(), 4 * 50);
+  for (size_t i = 0; i < steps.size(); ++i) ASSERT_NEAR(steps[i], whole[i], 1e-5) << i;
+}
+
 }  // namespace
 }  // namespace heed

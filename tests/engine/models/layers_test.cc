@@ -39,9 +39,9 @@ class Definition {
   Table Answer(const std::vector<int32_t>& ids) const {
     Table x;
     for (int32_t id : ids) x.push_back(RowOf(tensors_, "embed.tokens.weight", id));
-    for (size_t i = 0; i < config_["layers"].size(); ++i) x = Layer(i, x);
+    for (size_t i = 0; i < config_["layers"].size(); ++i) x = Convolved(i, x, Layer(i, x));
     const std::string norm = config_.value("norm", "pre");
-    return norm == "pre" || norm == "sandwich" ? Norm("norm", x) : x;
+    return norm == "pre" || norm == "sandwich" || norm == "normed" ? Norm("norm", x) : x;
   }
 
  private:
@@ -65,11 +65,32 @@ class Definition {
     return Sublayer(own, at + ".norm2", between, ffn);
   }
 
+  // What the layer gives, with what its convolution makes of what it read.
+  Table Convolved(size_t i, const Table& x, const Table& given) const {
+    const Json convolution = config_["layers"][i].value("convolution", Json());
+    if (!convolution.is_object()) return given;
+    const int64_t kernel = convolution["kernel"], n = std::ssize(x);
+    const std::string at = "layers." + std::to_string(i);
+    Table neighbours(n);
+    for (int64_t r = 0; r < n; ++r) {
+      for (int64_t row = r - kernel / 2; row <= r + kernel / 2; ++row) {
+        const Row beside = row < 0 || row >= n ? Row(x[0].size()) : x[row];
+        neighbours[r].insert(neighbours[r].end(), beside.begin(), beside.end());
+      }
+    }
+    const Table made = Each(Product(at + ".convolution", neighbours), [](Row row) {
+      for (double& number : row) number = std::tanh(number);
+      return row;
+    });
+    return Norm(at + ".norm_convolution", Plus(given, made));
+  }
+
   template <typename F>
   Table Sublayer(const std::string& placement, const std::string& norm, const Table& x, F f) const {
     if (placement == "none") return PlusScaled(x, f(x));
     if (placement == "pre") return PlusScaled(x, f(Norm(norm, x)));
     if (placement == "post") return Norm(norm, PlusScaled(x, f(x)));
+    if (placement == "normed") return PlusScaled(Norm(norm, x), f(Norm(norm, x)));
     if (placement == "res_post") return PlusScaled(x, Norm(norm, f(x)));
     return PlusScaled(x, Norm(norm + "_post", f(Norm(norm, x))));
   }
@@ -133,7 +154,7 @@ void ExpectTheDefinition(const Json& config) {
 }
 
 TEST(Layers, AreTheFormulaWhereverTheModelsNormsStand) {
-  for (const char* norm : {"pre", "post", "res_post", "sandwich"}) {
+  for (const char* norm : {"pre", "post", "res_post", "sandwich", "normed"}) {
     for (const char* type : {"layer", "rms"})
       ExpectTheDefinition(Encoder({{"norm", norm}, {"norm_type", type}}));
   }
@@ -141,7 +162,7 @@ TEST(Layers, AreTheFormulaWhereverTheModelsNormsStand) {
 
 TEST(Layers, MayHaveNormsOfTheirOwn) {
   for (const char* model : {"pre", "post", "sandwich"}) {
-    for (const char* own : {"pre", "post", "res_post", "sandwich", "none"}) {
+    for (const char* own : {"pre", "post", "res_post", "sandwich", "normed", "none"}) {
       ExpectTheDefinition(Encoder({{"norm", model}}, {{"norm", own}}));
       ExpectTheDefinition(Encoder({{"norm", model}}, {{"attention_norm", own}}));
     }
@@ -162,6 +183,25 @@ TEST(Layers, ParallelOnesReadTheLayersInputTwice) {
   Json all = Encoder({{"residual_multiplier", 0.5}}, {{"parallel", true}});
   all["layers"][1]["parallel"] = true;
   ExpectTheDefinition(all);
+}
+
+TEST(Layers, AreJoinedByAConvolutionOfWhatTheyRead) {
+  for (int kernel : {1, 3, 9}) {
+    const Json convolution = {{"convolution", {{"kernel", kernel}, {"hidden_act", "tanh"}}}};
+    ExpectTheDefinition(Encoder({{"norm", "post"}}, convolution));
+    Json last = Encoder({{"norm", "pre"}});
+    last["layers"][1].update(convolution);
+    ExpectTheDefinition(last);
+  }
+}
+
+TEST(Layers, WithConvolutionsGiveTheSameBitsInAnyCompanyAndHoldWhatIsDeclared) {
+  for (Precision precision : {Precision::kF32, Precision::kBf16, Precision::kInt8}) {
+    Json config = SmallConfig("encoder", "classification");
+    config["layers"][0]["convolution"] = {{"kernel", 5}, {"hidden_act", "gelu"}};
+    ExpectSameBitsInAnyCompany(*MakeRandomModel(config, precision), 300);
+    ExpectAWorkspaceAsDeclared(config, precision);
+  }
 }
 
 Json Unusual(const std::string& architecture) {
@@ -203,7 +243,7 @@ TEST(Layers, RefuseWhatCannotBe) {
   Json reversible = SmallConfig("decoder", "lm");
   reversible["reversible"] = true;
   Json etc = SmallConfig("etc-encoder", "none", {{"type", "etc"}, {"radius", 3}});
-  const Json decoder = SmallConfig("decoder", "lm");
+  const Json decoder = SmallConfig("decoder", "lm"), encoder = SmallConfig("encoder", "lm");
   const Case cases[] = {
       {With(decoder, "/layers/1/norm", "middle"), {"layers[1]", "norm", "middle", "sandwich", "none"}},
       {With(decoder, "/layers/1/attention_norm", 3), {"layers[1]", "attention_norm", "3"}},
@@ -222,6 +262,12 @@ TEST(Layers, RefuseWhatCannotBe) {
       {With(reversible, "/layers/1/parallel", true), {"layers[1]", "parallel", "reversible"}},
       {With(reversible, "/layers/1/norm", "post"), {"layers[1]", "norm", "reversible"}},
       {With(etc, "/layers/1/parallel", true), {"layers[1]", "parallel", "etc-encoder"}},
+      {With(decoder, "/layers/1/convolution", {{"kernel", 3}}), {"layers[1]", "convolution", "encoder"}},
+      {With(encoder, "/layers/1/convolution", 3), {"layers[1]", "convolution is not an object"}},
+      {With(encoder, "/layers/1/convolution", Json::object()), {"convolution", "kernel is missing"}},
+      {With(encoder, "/layers/1/convolution", {{"kernel", 4}}), {"convolution", "kernel: 4", "even"}},
+      {With(encoder, "/layers/1/convolution", {{"kernel", 3}, {"hidden_act", "swiglu"}}),
+       {"convolution", "swiglu", "gate"}},
   };
   for (const Case& c : cases) {
     for (const char* word : c.says)

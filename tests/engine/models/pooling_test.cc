@@ -17,21 +17,21 @@ constexpr int32_t kPad = 7;
 Json Config(const std::string& pooling, const std::string& architecture = "decoder") {
   Json config = SmallConfig(architecture, "none");
   config["pooling"] = pooling;
-  if (pooling == "last_token_not") config["pooling_token"] = kPad;
+  if (pooling.starts_with("last_token")) config["pooling_token"] = kPad;
   return config;
 }
 
-const std::vector<std::string> kPoolings = {"first",         "mean",          "last",          "max",
-                                            "mean_sqrt_len", "weighted_mean", "last_token_not"};
+const std::vector<std::string> kPoolings = {"first",         "mean",          "last",           "max",
+                                            "mean_sqrt_len", "weighted_mean", "last_token_not", "last_token"};
 
 // The definition.
 Row Pooled(const std::string& pooling, const std::vector<Row>& rows, const std::vector<int32_t>& ids) {
   const size_t n = rows.size();
   if (pooling == "first") return rows.front();
   if (pooling == "last") return rows.back();
-  if (pooling == "last_token_not") {
+  if (pooling.starts_with("last_token")) {
     for (size_t r = n; r > 0; --r)
-      if (ids[r - 1] != kPad) return rows[r - 1];
+      if ((ids[r - 1] == kPad) == (pooling == "last_token")) return rows[r - 1];
     return rows.back();
   }
   Row sum(rows[0].size()), weighted = sum, most = rows[0];
@@ -63,6 +63,32 @@ TEST(Pooling, IsItsDefinition) {
       }
     }
   }
+}
+
+TEST(Pooling, IsOfWhatTheHeadsLayersGiveWhereItIsLate) {
+  for (const char* norm : {"pre", "post"}) {
+    Json config = Config("mean", "encoder");
+    config["norm"] = norm;
+    const Json first = {{"hidden_act", "gelu"}}, second = {{"hidden_act", "tanh"}, {"norm", true}};
+    config["head_layers"] = Json::array({first, second});
+    const Tensors tensors = RandomTensorsOf(config);
+    const auto rows = ModelOf(Without(config, "pooling"), tensors);
+    config["late_pooling"] = true;
+    const auto late = ModelOf(config, tensors);
+    for (const std::vector<int32_t>& ids : kInputs) {
+      ExpectNear(Answers(*late, {.ids = ids}), {Pooled("mean", Answers(*rows, {.ids = ids}), ids)}, 1e-5,
+                 norm);
+    }
+  }
+  Json config = Config("mean", "encoder");
+  config["late_pooling"] = true;
+  const Json narrow = {{"width", 20}};
+  config["head_layers"] = Json::array({narrow});
+  EXPECT_THAT(std::string(TryRandomModel(config).status().message()),
+              HasSubstr("late_pooling: true, of head_layers as wide as the rows, 32; one has 20"));
+  config.erase("pooling");
+  EXPECT_THAT(std::string(TryRandomModel(config).status().message()),
+              HasSubstr("late_pooling: true, of a head that does not pool"));
 }
 
 TEST(Pooling, CountsTokensBehindTheModelsOwnRows) {

@@ -310,6 +310,21 @@ TEST(SameBits, OfLandmarks) {
   ExpectSameBitsInAnyCompany({{"type", "nystrom"}, {"num_landmarks", 20}, {"conv_kernel", 9}});
 }
 
+TEST(SameBits, OfLandmarksOfHeadsThatBeginTogether) {
+  ExpectSameBitsInAnyCompany({{"type", "nystrom"}, {"num_landmarks", 20}, {"inverse_start", "all_heads"}});
+}
+
+TEST(SameBits, OfSummaries) {
+  ExpectSameBitsInAnyCompany({{"type", "transient_global"},
+                              {"radius", 5},
+                              {"global_block", 4},
+                              {"relative_bias", {{"buckets", 8}, {"max_distance", 20}}}});
+}
+
+TEST(SameBits, OfHashesThatMeet) { ExpectSameBitsInAnyCompany({{"type", "yoso"}}); }
+
+TEST(SameBits, OfAFourierTransform) { ExpectSameBitsInAnyCompany({{"type", "fourier"}}); }
+
 TEST(SameBits, OfRowsThatHaveWeightsOfTheirOwn) {
   ExpectSameBitsInAnyCompany(
       {{"type", "sliding_window"}, {"window", 20}, {"global_tokens", {0, 3, 4, 5, 6, 7, 8, 9, 10, 150}}});

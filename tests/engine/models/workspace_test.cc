@@ -58,6 +58,7 @@ TEST(Workspace, IsWhatIsDeclared) {
       {{"type", "sliding_window"}, {"window", 16}, {"global_tokens", {0}}},
       {{"type", "lsh"}, {"chunk_length", 16}, {"num_hashes", 2}, {"num_buckets", 8}},
       {{"type", "nystrom"}, {"num_landmarks", 20}, {"conv_kernel", 9}},
+      {{"type", "fourier"}},
       {{"type", "routing"}, {"clusters", 4}, {"window", 16}, {"local_heads", 1}, {"local_window", 8}},
       {{"type", "sinkhorn"}, {"block", 8}, {"max_blocks", 300}},
       {{"type", "bigbird"}, {"block_size", 8}, {"num_blocks", 300}, {"num_random_blocks", 2}},

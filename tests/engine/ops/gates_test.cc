@@ -59,6 +59,20 @@ TEST(TimeSteps, AreLogOfOnePlusExp) {
     EXPECT_NEAR(y[i], std::clamp(Softplus(double{x[i] + 0.5f}), 0.25, 2.0), 1e-6) << x[i];
 }
 
+TEST(BoundedFadings, StayAboveTheExponentialOfTheirBound) {
+  std::vector<float> x = Random(1).Normals(3 * 21, 4), scales = Random(2).Normals(21), bias(21, -0.25f),
+                     y(x.size());
+  x[0] = -400, x[1] = 400;
+  std::vector<Bf16> half = ToBf16s(x);
+  for (const Rows& from : {View(x, 3), View(half, 3)}) {
+    BoundedFadings(from, scales.data(), bias.data(), -5, Floats(y, 3));
+    for (size_t i = 0; i < x.size(); ++i) {
+      const double moved = double{from.dtype == DType::kF32 ? x[i] : ToFloat(half[i])} - 0.25;
+      EXPECT_NEAR(y[i], std::exp(-5 / (1 + std::exp(-scales[i % 21] * moved))), 1e-6) << x[i];
+    }
+  }
+}
+
 TEST(Fadings, AreExponentialsOfRatesAndNeverAboveOne) {
   std::vector<float> x = Random(1).Normals(3 * 20, 3), rates = Random(2).Normals(20);
   for (float& number : x) number = std::abs(number);
@@ -93,6 +107,20 @@ TEST(MultiplyBySigmoid, TakesSharesOfNumbersInTheirOwnType) {
     const auto share = [](double g) { return 1 / (1 + std::exp(-g)); };
     EXPECT_NEAR(y[i], x[i] * share(gate[i]), 1e-6);
     const double exact = ToFloat(rounded[i]) * share(ToFloat(half[i]));
+    EXPECT_NEAR(ToFloat(out[i]), exact, 0.004 * std::abs(exact));
+  }
+}
+
+TEST(MultiplyBySoftplus, TakesAGateForSomeNeighbours) {
+  std::vector<float> gate = Random(1).Normals(3 * 4), x = Random(2).Normals(3 * 4 * 19), y = x;
+  gate[5] = 90;  // beyond what exp holds
+  std::vector<Bf16> half = ToBf16s(gate), rounded = ToBf16s(x), out = rounded;
+  MultiplyBySoftplus(View(gate, 3), View(y, 3));
+  MultiplyBySoftplus(View(half, 3), View(out, 3));
+  for (size_t i = 0; i < x.size(); ++i) {
+    const auto factor = [](double g) { return g > 30 ? g : std::log1p(std::exp(g)); };
+    EXPECT_NEAR(y[i], x[i] * factor(gate[i / 19]), 1e-6 * (1 + std::abs(y[i])));
+    const double exact = ToFloat(rounded[i]) * factor(ToFloat(half[i / 19]));
     EXPECT_NEAR(ToFloat(out[i]), exact, 0.004 * std::abs(exact));
   }
 }

@@ -1,5 +1,6 @@
 #include "engine/ops/gemm.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstring>
@@ -39,6 +40,8 @@ double Exact(Activation activation, double x) {
       return x / (1 + std::exp(-1.702 * x));
     case Activation::kRelu2:
       return x > 0 ? x * x : 0;
+    case Activation::kClampedGate:
+      return Exact(Activation::kQuickGelu, std::min(x, 7.0));
   }
   return NAN;
 }
@@ -192,6 +195,30 @@ TEST(Gemm, AGateMultipliesItsPartner) {
       }
     }
   }
+}
+
+// Some sums are beyond the limit of 7.
+TEST(Gemm, AClampedGateMultipliesOnePlusItsClampedPartner) {
+  Layer gate(70, 40, 5), up(70, 40, 6);
+  for (Layer* layer : {&gate, &up}) {
+    for (float& weight : layer->weight) weight *= 6;
+  }
+  Input x(11, 40, 7);
+  bool clamped = false;
+  for (Precision precision : kPrecisions) {
+    const PackedWeights w = PackedWeights::PackGated(gate.part(), up.part(), precision);
+    const std::vector<float> y = Compute(x, 11, w, Activation::kClampedGate);
+    for (int64_t i = 0; i < 11; ++i) {
+      for (int64_t j = 0; j < 70; ++j) {
+        const double u = up.Output(x.row(i), j);
+        const double exact =
+            Exact(Activation::kClampedGate, gate.Output(x.row(i), j)) * (std::clamp(u, -7.0, 7.0) + 1);
+        clamped = clamped || std::abs(u) > 7;
+        ASSERT_NEAR(y[i * 70 + j], exact, 6 * 16 * Tolerance(precision));
+      }
+    }
+  }
+  EXPECT_TRUE(clamped);
 }
 
 TEST(Gemm, PartsLieSideBySideFromMultiplesOfSixteen) {

@@ -45,6 +45,16 @@ TEST(ViewedTensor, APartOfGroupsIsTakenFromEach) {
   EXPECT_THAT(file.Error(ViewedTensor("a").PartOfGroups(5, {1, 1, 1}, 0)), HasSubstr("5 groups of 3 parts"));
 }
 
+TEST(ViewedTensor, AGridsPlacesHaveTheRowsOfItsAxes) {
+  const File file;
+  const ViewedTensor row = ViewedTensor("row").Shaped({2, 1}), two = ViewedTensor("a").Rows(0, 3);
+  EXPECT_THAT(file.Numbers(ViewedTensor::OfGrid({row, two})),
+              ElementsAre(5, 0, 1, 5, 2, 3, 5, 4, 5, 6, 0, 1, 6, 2, 3, 6, 4, 5));
+  EXPECT_EQ(file.Shape(ViewedTensor::OfGrid({row, two})), (std::vector<int64_t>{6, 3}));
+  EXPECT_THAT(file.Error(ViewedTensor::OfGrid({row, ViewedTensor("a").Shaped({24})})),
+              HasSubstr("no table of a grid's axis"));
+}
+
 TEST(ViewedTensor, AMatrixIsTransposed) {
   const File file;
   const ViewedTensor transposed = ViewedTensor("a").Rows(0, 3).Transposed();

@@ -58,6 +58,15 @@ TEST(Weights, WhatWasReadIsTheReadersAlone) {
   EXPECT_EQ(ToFloats(tensor), (std::vector<float>{1, 2, 3}));
 }
 
+TEST(Weights, TakeInOthersOfOtherNames) {
+  const std::vector<float> numbers = {1, 2, 3};
+  const auto weights = Weights::Of({{"a", {DType::kF32, {1}, numbers.data()}}});
+  const auto others = Weights::Of({{"b", {DType::kF32, {2}, numbers.data() + 1}}});
+  ASSERT_TRUE(weights->Add(*others).ok());
+  EXPECT_EQ(ToFloats(*weights->Read("b")), (std::vector<float>{2, 3}));
+  EXPECT_THAT(weights->Add(*others).message(), testing::HasSubstr("tensor \"b\" is there already"));
+}
+
 TEST(Weights, AFileThatBecomesShorterBeforeItIsReadIsNamedWithTheTensor) {
   TempFolder folder;
   const std::string file = SafetensorsOf({Vector("a", {1, 2, 3}), Vector("b", {4})});

@@ -1,0 +1,18 @@
+// What the families of LFM2's layers share.
+#ifndef HEED_ENGINE_FAMILIES_LFM2_H_
+#define HEED_ENGINE_FAMILIES_LFM2_H_
+
+#include <cstdint>
+#include <string>
+
+#include "engine/families/decoder.h"
+
+namespace heed {
+
+// A convolution's tensors: `to` the native attention, `of` the module, both with a dot at the end; `kernel`:
+// its taps.
+void AddShortConvolution(const std::string& to, const std::string& of, int64_t kernel, TensorView& tensors);
+
+}  // namespace heed
+
+#endif  // HEED_ENGINE_FAMILIES_LFM2_H_
