@@ -8,6 +8,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/strings/ascii.h"
 #include "engine/base/file.h"
+#include "engine/models/native.h"
 #include "server/caught.h"
 #include "server/error.h"
 
@@ -103,10 +104,15 @@ absl::StatusOr<LoadedModel> LoadFromFolder(const ModelSpec& spec) {
     ASSIGN_OR_RETURN(loaded.prompts, ReadSentencePrompts(spec.folder));
   }
   const bool generates = info.head == Head::kLanguageModel && info.architecture != Architecture::kEncoder;
+  if (generates) {
+    ASSIGN_OR_RETURN(loaded.generation, ReadGenerationDefaults(spec.folder, info));
+  }
   if (generates && loaded.tokenizer != nullptr) {
     ASSIGN_OR_RETURN(loaded.chat_template, ChatTemplate::Load(spec.folder));
   }
   loaded.description = Description(spec.folder);
+  ASSIGN_OR_RETURN(const Json config, ReadModelConfig(spec.folder));
+  loaded.family = config.value("model_type", "");
   return loaded;
 }
 

@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "engine/families/sentence_prompts.h"
+#include "engine/generation/generation_defaults.h"
 #include "engine/images/preprocessing.h"
 #include "engine/models/model.h"
 #include "engine/templates/chat_template.h"
@@ -39,6 +40,8 @@ struct LoadedModel {
   std::unique_ptr<const ImagePreprocessing> preprocessing;  // nullptr: images come as pixels only
   SentencePrompts prompts;                                  // of an embedder of texts
   std::unique_ptr<const ChatTemplate> chat_template;        // nullptr: it reads no conversations
+  GenerationDefaults generation{};                          // of a model that generates
+  std::string family{};                                     // model_type of config.json
 };
 
 // Makes a model of its spec. Tests have their own.
@@ -58,6 +61,7 @@ struct ServedModel {
   const SentencePrompts& prompts() const { return loaded.prompts; }
   const ImagePreprocessing* preprocessing() const { return loaded.preprocessing.get(); }
   const ChatTemplate* chat_template() const { return loaded.chat_template.get(); }
+  const GenerationDefaults& generation() const { return loaded.generation; }
 };
 
 enum class ModelState { kLoading, kReady, kFailed };

@@ -191,7 +191,7 @@ def stage_format():
 
 def stage_rules():
     for test in ("layering_test", "rules_test", "proto_test", "dev_test", "serve_test", "survey_doc_test",
-                 "deploy_test", "operations_doc_test", "top_test"):
+                 "deploy_test", "operations_doc_test", "top_test", "chat_test"):
         python(test)
 
 

@@ -84,9 +84,14 @@ TextFlags::TextFlags(Arguments& arguments) {
       "of each text the second input of a model that has two: 'ids: [5, 9]' and, of each token of "
       "the text, which of these it belongs to, counted from 0, -1 for none: 'membership: [0, 0, 1, "
       "-1]'; what is left out is as the model says");
-  arguments.Choice("as", &form,
-                   "what a text is: text, tokens (ids: 17 4 9) or pair (two texts, a tab between)",
-                   {{"text", InputForm::kText}, {"tokens", InputForm::kTokens}, {"pair", InputForm::kPair}});
+  arguments.Choice(
+      "as", &form,
+      "what a text is: text, tokens (ids: 17 4 9), pair (two texts, a tab between) or chat (a message, which "
+      "the model's chat template makes a conversation)",
+      {{"text", InputForm::kText},
+       {"tokens", InputForm::kTokens},
+       {"pair", InputForm::kPair},
+       {"chat", InputForm::kChat}});
 }
 
 void TextFlags::Set(v1::Target* target, v1::TextOptions* text) const {

@@ -33,7 +33,7 @@ struct ChatFlags {
     v1::GenerateRequest request;
     request.mutable_target()->set_model(model);
     request.mutable_target()->set_version(version);
-    v1::SamplingOptions* sampling = request.mutable_sampling();
+    v1::SamplingOptions* sampling = request.mutable_sampling();  // never beams: answers stream
     if (temperature) sampling->set_temperature(*temperature);
     if (top_k) sampling->set_top_k(*top_k);
     if (top_p) sampling->set_top_p(*top_p);
@@ -70,10 +70,12 @@ class Dialogue {
   int Say(const std::string& message) {
     Add("user", message);
     answer_.clear();
+    cut_.clear();
     absl::Status error;
     const absl::Status status = client_.Generate(
         request_, [&](const v1::GenerateEvent& event) { Show(event, error); }, server_.Options(terminal_));
     if (!server_.json && !answer_.empty() && !answer_.ends_with('\n')) terminal_.out << "\n" << std::flush;
+    terminal_.err << cut_ << std::flush;
     const bool interrupted = terminal_.interrupted.stop_requested();
     if (answer_.empty()) {
       chat()->mutable_messages()->RemoveLast();
@@ -99,6 +101,8 @@ class Dialogue {
     if (event.has_piece()) answer_ += event.piece().text();
     if (server_.json) {
       terminal_.out << ToJson(event) << "\n" << std::flush;
+    } else if (event.finished().reason() == v1::FINISH_REASON_MAX_TOKENS) {
+      cut_ = Cat("[MAX_TOKENS, ", event.finished().usage().output_tokens(), " tokens]\n");
     } else if (event.has_piece()) {
       const std::string& text = event.piece().text();
       terminal_.out << (terminal_.out_is_screen ? ForScreen(text) : text) << std::flush;
@@ -111,6 +115,7 @@ class Dialogue {
   const Client& client_;
   Terminal& terminal_;
   std::string answer_;
+  std::string cut_;  // says that the answer was not at its end, if so
 };
 
 // Each answer has a token of its own, so that Ctrl-C ends that one.

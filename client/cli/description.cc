@@ -268,6 +268,7 @@ std::string State(const v1::ModelDescription& model) {
 }
 
 void Shape(std::string& page, const v1::ModelDescription& model) {
+  Line(page, "family", model.family());
   Line(page, "architecture", Word(model.architecture()));
   Line(page, "attention", absl::StrJoin(model.attention(), ", "));
   Line(page, "size", Cat(model.layers(), " layers of width ", model.width()));
@@ -309,13 +310,17 @@ void Abilities(std::string& page, const v1::ModelDescription& model) {
   Line(page, "prompts", Prompts(model));
   Line(page, "draws", Draws(model));
   Line(page, "decoding", Word(model.decode_class()));
+  Line(page, "tokenizer", model.tokenizer());
   Line(page, "vocabulary", model.vocab_size() == 0 ? "" : Grouped(model.vocab_size()));
   Line(page, "special tokens", Specials(model.special_tokens()));
   Line(page, "longest", Length(model.max_tokens(), NounOf(model).many));
   if (model.architecture() == v1::ARCHITECTURE_ENCODER_DECODER)
     Line(page, "source", Length(model.max_source_tokens(), "tokens"));
+  if (model.has_default_beam()) Line(page, "beam search", Fields(model.default_beam()));
   Line(page, "sampling", Sampling(model));
   Line(page, "stopping", Fields(model.default_stopping()));
+  Line(page, "token rules", Fields(model.token_rules()));
+  for (const std::string& warning : model.warnings()) Line(page, "warning", warning);
 }
 
 }  // namespace

@@ -141,6 +141,9 @@ struct GenerateFlags {
 
   std::optional<int32_t> beams, results;
   std::optional<double> length_penalty;
+  bool early_stopping = false;
+
+  std::optional<int32_t> first_token;
 
   std::optional<int32_t> max_tokens;
   int32_t min_tokens = 0;
@@ -206,9 +209,15 @@ void GenerateFlags::DeclareBeam(Arguments& arguments) {
   arguments.Flag("length_penalty", &length_penalty,
                  "with --beams: a text's score is the sum of its log-probabilities / length^this", {-10, 10});
   arguments.Flag("results", &results, "with --beams: texts for each prompt, the best first", {1, 16});
+  arguments.Flag("early_stopping", &early_stopping, "with --beams: end when so many texts have ended");
 }
 
 void GenerateFlags::DeclareStopping(Arguments& arguments) {
+  arguments.Flag(
+      "first_token", &first_token,
+      "of an encoder-decoder: the id of the token that the text begins with, a language's say; unset: "
+      "as `heed describe` says",
+      {0, 2147483647});
   arguments.Flag("max_tokens", &max_tokens, "the longest text; unset: the server's default", {1, 1 << 30});
   arguments.Flag("min_tokens", &min_tokens, "before which no end token is drawn", {0, 1 << 30});
   arguments.Flag("stop", &stop, "a string that ends the text");
@@ -248,8 +257,10 @@ std::optional<int> GenerateFlags::Wrong(const Arguments& arguments, Terminal& te
     return arguments.Excludes(terminal, NotWithBeams()[0], "beams",
                               "a beam search draws nothing, and is stopped by tokens only");
   }
-  if (!beams && (results || length_penalty))
-    return arguments.Wrong(terminal, Cat("--", results ? "results" : "length_penalty", " needs --beams"));
+  if (!beams && (results || length_penalty || early_stopping)) {
+    const std::string_view flag = results ? "results" : length_penalty ? "length_penalty" : "early_stopping";
+    return arguments.Wrong(terminal, Cat("--", flag, " needs --beams"));
+  }
   if (beams && results.value_or(1) > *beams)
     return arguments.Wrong(terminal, Cat("--results=", *results, ": --beams=", *beams, " finds fewer"));
   if (max_tokens && min_tokens > *max_tokens)
@@ -286,9 +297,14 @@ void GenerateFlags::Set(v1::GenerateRequest* request) const {
     request->mutable_beam()->set_width(*beams);
     request->mutable_beam()->set_length_penalty(length_penalty.value_or(0));
     if (results) request->mutable_beam()->set_results(*results);
+    request->mutable_beam()->set_early_stopping(early_stopping);
   } else {
-    SetSampling(request->mutable_sampling());
+    v1::SamplingOptions sampling;
+    SetSampling(&sampling);
+    // Where nothing is said, the model may search with beams by itself.
+    if (sampling.ByteSizeLong() > 0) *request->mutable_sampling() = std::move(sampling);
   }
+  if (first_token) request->set_first_token(*first_token);
   SetStopping(request->mutable_stopping());
   request->mutable_details()->set_tokens(tokens);
   request->mutable_details()->set_logprobs(logprobs || top_logprobs > 0);

@@ -28,7 +28,8 @@ int Score(Arguments& arguments, Terminal& terminal) {
   DetailsFlags details(arguments);
   if (std::optional<int> ended = arguments.Parse(terminal)) return *ended;
   if (std::optional<int> wrong = details.Wrong(arguments, server, terminal)) return *wrong;
-  if (flags.form == InputForm::kPair) return arguments.Wrong(terminal, "--as=pair: must be text or tokens");
+  if (flags.form != InputForm::kText && flags.form != InputForm::kTokens)
+    return arguments.Wrong(terminal, "--as: must be text or tokens");
 
   TextCall<v1::ScoreRequest, v1::ScoreResponse> call;
   flags.Set(call.request.mutable_target(), call.request.mutable_text());

@@ -101,6 +101,12 @@ absl::Status ToInput(const Text& text, InputForm form, v1::Input* input) {
     input->mutable_pair()->set_second(parts[1]);
     return absl::OkStatus();
   }
+  if (form == InputForm::kChat) {
+    v1::Chat::Message* message = input->mutable_chat()->add_messages();
+    message->set_role("user");
+    message->set_content(text.text);
+    return absl::OkStatus();
+  }
   input->mutable_tokens();
   for (const absl::string_view word : absl::StrSplit(text.text, absl::ByAnyChar(" ,\t"), absl::SkipEmpty())) {
     int32_t id = -1;

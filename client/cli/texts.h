@@ -62,6 +62,7 @@ enum class InputForm {
   kText,
   kTokens,  // ids with spaces or commas between
   kPair,    // two texts with a tab between
+  kChat,    // the first message of a conversation, a user's
 };
 absl::Status ToInput(const Text& text, InputForm form, v1::Input* input);
 

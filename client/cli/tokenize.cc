@@ -45,8 +45,10 @@ int Tokenize(Arguments& arguments, Terminal& terminal) {
                  {0, std::numeric_limits<int32_t>::max()});
   arguments.Flag("special_tokens", &special_tokens,
                  "add the tokenizer's special tokens; --nospecial_tokens: do not");
-  arguments.Choice("as", &form, "what a text is: text or pair (two texts, a tab between)",
-                   {{"text", InputForm::kText}, {"pair", InputForm::kPair}});
+  arguments.Choice("as", &form,
+                   "what a text is: text, pair (two texts, a tab between) or chat (a message, which the "
+                   "model's chat template makes a conversation)",
+                   {{"text", InputForm::kText}, {"pair", InputForm::kPair}, {"chat", InputForm::kChat}});
   ServerFlags server(arguments);
   if (std::optional<int> ended = arguments.Parse(terminal)) return *ended;
 

@@ -10,7 +10,7 @@
 namespace heed {
 
 // Takes the ids of tokens that begin and end a text, which hold instead of config.json's. Nothing if the
-// folder has no such file; its other keys are how transformers samples, which a request says here.
+// folder has no such file; its other keys are engine/generation/generation_defaults.h's.
 absl::Status TakeGenerationConfig(const std::string& folder, NativeModel& model);
 
 }  // namespace heed

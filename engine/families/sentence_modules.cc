@@ -12,14 +12,18 @@ namespace {
 constexpr char kFile[] = "modules.json", kTransformerFile[] = "sentence_bert_config.json";
 constexpr int64_t kMostBytes = 1 << 20;
 
-// Of config.json of a pooling, and what the native format calls them.
-constexpr std::pair<const char*, const char*> kPoolings[] = {
-    {"pooling_mode_cls_token", "first"},
-    {"pooling_mode_mean_tokens", "mean"},
-    {"pooling_mode_max_tokens", "max"},
-    {"pooling_mode_mean_sqrt_len_tokens", "mean_sqrt_len"},
-    {"pooling_mode_weightedmean_tokens", "weighted_mean"},
-    {"pooling_mode_lasttoken", "last"}};
+// Of config.json of a pooling: a key that is true, or the value of pooling_mode in newer files; and what the
+// native format calls it.
+struct PoolingMode {
+  const char *key, *mode, *native;
+};
+constexpr PoolingMode kPoolings[] = {
+    {"pooling_mode_cls_token", "cls", "first"},
+    {"pooling_mode_mean_tokens", "mean", "mean"},
+    {"pooling_mode_max_tokens", "max", "max"},
+    {"pooling_mode_mean_sqrt_len_tokens", "mean_sqrt_len_tokens", "mean_sqrt_len"},
+    {"pooling_mode_weightedmean_tokens", "weightedmean", "weighted_mean"},
+    {"pooling_mode_lasttoken", "lasttoken", "last"}};
 
 absl::StatusOr<Json> ReadJson(const std::string& folder, const std::string& file) {
   ASSIGN_OR_RETURN(const std::string text, ReadFile(folder, file, kMostBytes));
@@ -40,13 +44,16 @@ absl::StatusOr<std::string> ReadPooling(const std::string& folder, const std::st
   const std::string file = module + "/config.json";
   ASSIGN_OR_RETURN(const Json json, ReadJson(folder, file));
   JsonFields fields(json, file);
+  const Json& mode = fields.Raw("pooling_mode");
   std::string pooling;
-  for (const auto& [key, name] : kPoolings) {
-    if (!fields.Bool(key, false)) continue;
-    if (!pooling.empty()) fields.Fail(Cat(key, ": several poolings at once are not served"));
-    pooling = name;
+  for (const PoolingMode& known : kPoolings) {
+    if (!(mode.is_null() ? fields.Bool(known.key, false) : mode == known.mode)) continue;
+    if (!pooling.empty()) fields.Fail(Cat(known.key, ": several poolings at once are not served"));
+    pooling = known.native;
   }
-  if (pooling.empty()) fields.Fail("no pooling mode is set");
+  if (pooling.empty() && mode.is_null()) fields.Fail("no pooling mode is set");
+  if (pooling.empty())
+    fields.Fail(Cat("pooling_mode: ", Shown(mode), " is no single pooling that is served"));
   if (!fields.Bool("include_prompt", true))
     fields.Fail("include_prompt: false is not served: a prompt's tokens are pooled, too");
   RETURN_IF_ERROR(fields.error());

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <tuple>
 #include <utility>
 
@@ -26,8 +27,9 @@ absl::Status Validate(const BeamOptions& options) {
   return absl::OkStatus();
 }
 
-BeamSearch::BeamSearch(const BeamOptions& options, std::vector<int32_t> end_tokens, int64_t max_tokens)
-    : options_(options), end_tokens_(std::move(end_tokens)), max_tokens_(max_tokens) {
+BeamSearch::BeamSearch(const BeamOptions& options, std::vector<int32_t> end_tokens, int64_t max_tokens,
+                       TokenRuling ruling)
+    : options_(options), end_tokens_(std::move(end_tokens)), max_tokens_(max_tokens), ruling_(ruling) {
   CHECK(options_.width > 0 && max_tokens_ > 0) << options_.width << " " << max_tokens_;
 }
 
@@ -39,18 +41,52 @@ bool BeamSearch::IsEnd(int32_t token) const {
   return std::ranges::find(end_tokens_, token) != end_tokens_.end();
 }
 
-// The walk meets `width` tokens that go on before it is past a parent's `width` + end tokens best.
 void BeamSearch::Read(int i, std::span<const float> logits) {
   Live& live = live_[i];
   const double sum_exp = LogSumExp(logits.data(), std::ssize(logits));
   live.broken = !std::isfinite(sum_exp);
   if (live.broken) return;
+  if (!Rules()) return Rank(i, logits, sum_exp);
+  std::vector<float> ruled(logits.begin(), logits.end());
+  const std::vector<int32_t> forced = Rule(live.node, ruled);
+  for (const int32_t token : forced)
+    live.best.push_back({live.sum, i, token, static_cast<float>(logits[token] - sum_exp)});
+  if (!forced.empty()) return;
+  const double left = LogSumExp(ruled.data(), std::ssize(ruled));
+  if (std::isfinite(left)) Rank(i, ruled, options_.renormalize ? left : sum_exp);
+}
+
+bool BeamSearch::Rules() const {
+  return ruling_.acts() || (length_ < options_.min_tokens && !end_tokens_.empty());
+}
+
+std::vector<int32_t> BeamSearch::Rule(int node, std::vector<float>& logits) const {
+  constexpr float kNever = -std::numeric_limits<float>::infinity();
+  if (length_ < options_.min_tokens)
+    for (const int32_t id : end_tokens_) logits[id] = kNever;
+  TokenRuling::Verdict verdict;
+  if (ruling_.acts()) verdict = ruling_.After(TextOf(node));
+  for (const int32_t id : verdict.removed) logits[id] = kNever;
+  return verdict.only;
+}
+
+std::vector<int32_t> BeamSearch::TextOf(int node) const {
+  std::vector<int32_t> text;
+  for (int at = node; at >= 0; at = nodes_[at].parent) text.push_back(nodes_[at].token);
+  std::ranges::reverse(text);
+  return text;
+}
+
+// The walk meets `width` tokens that go on before it is past a parent's `width` + end tokens best.
+void BeamSearch::Rank(int i, std::span<const float> logits, double sum_exp) {
+  Live& live = live_[i];
   const size_t most = options_.width + end_tokens_.size();
   std::vector<Candidate>& best = live.best;  // a heap, the worst on top
   best.reserve(most + 1);
   const int64_t choices = options_.choices > 0 ? options_.choices : std::ssize(logits);
   for (int32_t token = 0; token < choices; ++token) {
     const double logprob = logits[token] - sum_exp;
+    if (std::isinf(logprob)) continue;
     const Candidate candidate{live.sum + logprob, i, token, static_cast<float>(logprob)};
     if (best.size() == most && !Before(candidate, best.front())) continue;
     best.push_back(candidate);
@@ -72,8 +108,7 @@ absl::StatusOr<std::vector<BeamSearch::Extension>> BeamSearch::Advance() {
   std::vector<Extension> extensions;
   Walk(ranked, extensions);
   KeepBest();
-  const bool full = std::ssize(ended_) == options_.width;
-  if (live_.empty() || (full && Score(live_.front().sum) <= ended_.back().score)) {
+  if (Over()) {
     live_.clear();
   } else if (length_ == max_tokens_) {
     for (const Live& live : live_) ended_.push_back({Score(live.sum), live.node, false});
@@ -82,6 +117,12 @@ absl::StatusOr<std::vector<BeamSearch::Extension>> BeamSearch::Advance() {
   }
   if (live_.empty()) extensions.clear();
   return extensions;
+}
+
+bool BeamSearch::Over() const {
+  if (live_.empty()) return true;
+  if (std::ssize(ended_) < options_.width) return false;
+  return options_.early_stopping || Score(live_.front().sum) <= ended_.back().score;
 }
 
 void BeamSearch::Walk(const std::vector<Candidate>& ranked, std::vector<Extension>& extensions) {

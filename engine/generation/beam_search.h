@@ -17,16 +17,20 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "engine/generation/token_rules.h"
 
 namespace heed {
 
 inline constexpr int32_t kMaxBeams = 16;
 
 struct BeamOptions {
-  int32_t width = 0;          // 1 .. kMaxBeams hypotheses; 0: no beam search
-  double length_penalty = 0;  // -10 .. 10; above 0 long texts lose less
-  int32_t results = 1;        // texts wanted, the best; at most width
-  int32_t choices = 0;        // ids from here on end no text and are in none; 0: all may be
+  int32_t width = 0;            // 1 .. kMaxBeams hypotheses; 0: no beam search
+  double length_penalty = 0;    // -10 .. 10; above 0 long texts lose less
+  int32_t results = 1;          // texts wanted, the best; at most width
+  int32_t choices = 0;          // ids from here on end no text and are in none; 0: all may be
+  int32_t min_tokens = 0;       // while fewer are generated, no end token comes
+  bool early_stopping = false;  // over as soon as `width` are kept
+  bool renormalize = false;     // probabilities are of the tokens that may come, not of the vocabulary
 };
 
 // The message names the field as requests call it, its value and the limit.
@@ -47,8 +51,9 @@ class BeamSearch {
     std::vector<float> logprobs;  // of each token
   };
 
-  // Valid options with a width; max_tokens is at least 1.
-  BeamSearch(const BeamOptions& options, std::vector<int32_t> end_tokens, int64_t max_tokens);
+  // Valid options with a width; max_tokens is at least 1. A token that the ruling forces costs nothing.
+  BeamSearch(const BeamOptions& options, std::vector<int32_t> end_tokens, int64_t max_tokens,
+             TokenRuling ruling = {});
 
   // Those that wait for logits.
   int live() const { return static_cast<int>(live_.size()); }
@@ -90,10 +95,17 @@ class BeamSearch {
   void Walk(const std::vector<Candidate>& ranked, std::vector<Extension>& extensions);
   void KeepBest();
   double Score(double sum) const;
+  bool Over() const;
+  void Rank(int i, std::span<const float> logits, double sum_exp);
+  bool Rules() const;  // whether some tokens may not come now
+  // Takes them away, and gives those that must come, if there are any.
+  std::vector<int32_t> Rule(int node, std::vector<float>& logits) const;
+  std::vector<int32_t> TextOf(int node) const;
 
   const BeamOptions options_;
   const std::vector<int32_t> end_tokens_;
   const int64_t max_tokens_;
+  const TokenRuling ruling_;
   int64_t length_ = 0;
   std::vector<Node> nodes_;
   std::vector<Live> live_{{}};

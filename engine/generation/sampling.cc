@@ -121,19 +121,10 @@ void MinP(Candidates& candidates, double share) {
   std::erase_if(candidates, [&](const Candidate& c) { return c.p < share * largest; });
 }
 
-// End tokens are removed while the text is too short, and what is no choice always.
-absl::Status NoTokenLeft(const SamplingOptions& options) {
-  if (options.min_tokens == 0)
-    return absl::InternalError(Cat("the model gave logit -inf for every token below ", options.choices));
-  return absl::FailedPreconditionError(
-      Cat("min_tokens is ", options.min_tokens,
-          ", and before that the model gives end tokens only: ask for fewer"));
-}
-
-// What is left of penalised logits, with its shares. Temperature is above 0.
-absl::StatusOr<Candidates> Distribution(std::vector<double> x, const SamplingOptions& options) {
+// What is left of penalised logits, with its shares; nothing if nothing is. Temperature is above 0.
+Candidates Distribution(std::vector<double> x, const SamplingOptions& options) {
   const double largest = *std::max_element(x.begin(), x.end());
-  if (largest == -kInfinity) return NoTokenLeft(options);
+  if (largest == -kInfinity) return {};
   for (double& number : x) number = (number - largest) / options.temperature;
   const bool some = options.top_k > 0 && options.top_k < std::ssize(x);
   const double least = some ? KthLargest(x, options.top_k) : -kInfinity;
@@ -249,8 +240,8 @@ double UniformAt(uint64_t seed, uint64_t stream, uint64_t index) {
 }
 
 Sampler::Sampler(SamplingOptions options, std::vector<int32_t> eos_token_ids, std::span<const int32_t> prompt,
-                 uint64_t stream)
-    : options_(std::move(options)), eos_(std::move(eos_token_ids)), stream_(stream) {
+                 uint64_t stream, TokenRuling ruling)
+    : options_(std::move(options)), eos_(std::move(eos_token_ids)), stream_(stream), ruling_(ruling) {
   for (int32_t id : prompt) seen_[id] = 0;
 }
 
@@ -272,13 +263,34 @@ std::vector<double> Sampler::Penalised(std::span<const float> logits) const {
   if (TooShort()) {
     for (int32_t id : eos_) x[id] = -kInfinity;
   }
+  if (ruling_.acts()) Rule(x);
   if (options_.choices > 0) std::fill(x.begin() + options_.choices, x.end(), -kInfinity);
   return x;
 }
 
+void Sampler::Rule(std::vector<double>& x) const {
+  const TokenRuling::Verdict verdict = ruling_.After(generated_);
+  for (const int32_t id : verdict.removed) x[id] = -kInfinity;
+  if (verdict.only.empty()) return;
+  std::ranges::fill(x, -kInfinity);
+  for (const int32_t id : verdict.only) x[id] = 0;
+}
+
+// End tokens are removed while the text is too short, others by the rules, and what is no choice always.
+absl::Status Sampler::NoTokenLeft() const {
+  if (TooShort()) {
+    return absl::FailedPreconditionError(
+        Cat("min_tokens is ", options_.min_tokens,
+            ", and before that the model gives end tokens only: ask for fewer"));
+  }
+  if (ruling_.acts())
+    return absl::FailedPreconditionError("the token_rules of the model leave no token that may come next");
+  return absl::InternalError(Cat("the model gave logit -inf for every token below ", options_.choices));
+}
+
 bool Sampler::Penalises() const {
   return !options_.logit_bias.empty() || options_.repetition_penalty != 1 || options_.presence_penalty != 0 ||
-         options_.frequency_penalty != 0 || options_.choices > 0 || TooShort();
+         options_.frequency_penalty != 0 || options_.choices > 0 || TooShort() || ruling_.acts();
 }
 
 absl::StatusOr<int32_t> Sampler::Greedy(std::span<const float> logits) const {
@@ -288,12 +300,13 @@ absl::StatusOr<int32_t> Sampler::Greedy(std::span<const float> logits) const {
   }
   const std::vector<double> x = Penalised(logits);
   const auto best = std::max_element(x.begin(), x.end());
-  if (*best == -kInfinity) return NoTokenLeft(options_);
+  if (*best == -kInfinity) return NoTokenLeft();
   return static_cast<int32_t>(best - x.begin());
 }
 
 absl::StatusOr<int32_t> Sampler::Random(std::span<const float> logits) const {
-  ASSIGN_OR_RETURN(const Candidates candidates, Distribution(Penalised(logits), options_));
+  const Candidates candidates = Distribution(Penalised(logits), options_);
+  if (candidates.empty()) return NoTokenLeft();
   return Draw(candidates, UniformAt(options_.seed, stream_, generated_.size()));
 }
 
@@ -311,7 +324,8 @@ absl::StatusOr<std::vector<double>> Sampler::Probabilities(std::span<const float
     ASSIGN_OR_RETURN(const int32_t token, Greedy(logits));
     probabilities[token] = 1;
   } else {
-    ASSIGN_OR_RETURN(const Candidates candidates, Distribution(Penalised(logits), options_));
+    const Candidates candidates = Distribution(Penalised(logits), options_);
+    if (candidates.empty()) return NoTokenLeft();
     for (const Candidate& c : candidates) probabilities[c.id] = c.p;
   }
   return probabilities;

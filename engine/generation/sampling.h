@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "engine/generation/token_rules.h"
 
 namespace heed {
 
@@ -57,12 +58,12 @@ struct TokenChoice {
 // time.
 class Sampler {
  public:
-  // `stream` tells samples of one request apart. Options must be valid.
+  // `stream` tells samples of one request apart. Options must be valid. The ruling acts after min_tokens.
   Sampler(SamplingOptions options, std::vector<int32_t> eos_token_ids, std::span<const int32_t> prompt,
-          uint64_t stream);
+          uint64_t stream, TokenRuling ruling = {});
 
   // Chooses the next token and remembers it. INTERNAL if a logit is NaN or +inf, or all of `choices` are
-  // -inf; FAILED_PRECONDITION if min_tokens leaves no token.
+  // -inf; FAILED_PRECONDITION if min_tokens or the rules leave no token.
   absl::StatusOr<TokenChoice> Next(std::span<const float> logits);
 
   // The probabilities that Next would draw from, in double: what golden cases hold. Removed tokens have
@@ -77,12 +78,15 @@ class Sampler {
   bool TooShort() const;   // for an end token
   bool Penalises() const;  // whether Penalised() differs from the logits
   std::vector<double> Penalised(std::span<const float> logits) const;
+  void Rule(std::vector<double>& x) const;
+  absl::Status NoTokenLeft() const;
   absl::StatusOr<int32_t> Greedy(std::span<const float> logits) const;
   absl::StatusOr<int32_t> Random(std::span<const float> logits) const;
 
   SamplingOptions options_;
   std::vector<int32_t> eos_;
   uint64_t stream_;
+  TokenRuling ruling_;
   std::vector<int32_t> generated_;
   std::unordered_map<int32_t, int32_t> seen_;  // id -> times generated; ids of the prompt only: 0
 };

@@ -10,7 +10,10 @@ constexpr int32_t kBytes = 256;
 
 class BytesTokenizer : public Tokenizer {
  public:
-  BytesTokenizer() { MeasureTokens(); }
+  BytesTokenizer() {
+    kind_ = "bytes";
+    MeasureTokens();
+  }
 
   absl::StatusOr<Encoding> Encode(std::string_view text, std::optional<std::string_view> pair,
                                   const EncodeOptions& options) const override {

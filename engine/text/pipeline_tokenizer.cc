@@ -112,6 +112,7 @@ absl::Status PipelineTokenizer::Read(const Json& json, const std::string& file) 
   RETURN_IF_ERROR(ReadAdded(added, where("added_tokens")));
   RETURN_IF_ERROR(vocabulary_.Finish(where("vocabulary")));
   ASSIGN_OR_RETURN(post_processor_, NewPostProcessor(post_processor, where("post_processor"), vocabulary_));
+  kind_ = TokenModelType(model);
   MeasureTokens();
   return absl::OkStatus();
 }

@@ -22,6 +22,11 @@ std::string TypeOf(JsonFields& fields) {
 
 }  // namespace
 
+std::string TokenModelType(const Json& json) {
+  JsonFields fields(json, "model");
+  return TypeOf(fields);
+}
+
 MadeTokenModel NewTokenModel(const Json& json, const std::string& where, Vocabulary& vocabulary) {
   JsonFields fields(json, where);
   if (!json.is_object()) return fields.Finish();

@@ -34,6 +34,8 @@ class TokenModel {
 };
 using MadeTokenModel = absl::StatusOr<std::unique_ptr<const TokenModel>>;
 
+// "BPE", "Unigram": the kind that tokenizer.json says, or that its other fields are of.
+std::string TokenModelType(const Json& json);
 // As tokenizer.json describes it; its tokens are put into the vocabulary, which is to be finished by the
 // caller. Text is looked up among these only, and not among tokens that others add to the vocabulary.
 MadeTokenModel NewTokenModel(const Json& json, const std::string& where, Vocabulary& vocabulary);

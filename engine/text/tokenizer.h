@@ -52,8 +52,11 @@ class Tokenizer {
   virtual int32_t TokenId(std::string_view token) const = 0;
   // No TokenBytes() is longer.
   int64_t max_token_bytes() const { return max_token_bytes_; }
+  // For people: "BPE", "Unigram", "WordPiece", "WordLevel", "bytes".
+  const std::string& kind() const { return kind_; }
 
  protected:
+  std::string kind_;
   // For who makes a tokenizer, once it is complete: tries all ids.
   void MeasureTokens();
 

@@ -118,10 +118,10 @@ int64_t AttentionWeightsBytes(const WeightsChoice& choice, const ModelInfo& info
          Object<v1::AttentionWeights>() + 2 * kNumber;
 }
 
-int64_t TokenizedBytes(int64_t tokens, std::optional<int64_t> piece_bytes) {
+int64_t TokenizedBytes(int64_t tokens, std::optional<int64_t> piece_bytes, int64_t chat_bytes) {
   const int64_t number = 2 * static_cast<int64_t>(sizeof(int32_t)) + kNumber;  // a list's, which grows
   const int64_t lists = ResultMessage<v1::TokenizeResponse::Result, v1::Tokenized>() + Object<v1::Tokens>() +
-                        tokens * 2 * number;
+                        tokens * 2 * number + (chat_bytes > 0 ? Text(chat_bytes) : 0);
   if (!piece_bytes) return lists;
   const int64_t piece = Object<v1::TokenPiece>() + 2 * Text(0) + 3 * kNumber;
   return lists + tokens * piece + Text(kUtf8Growth * *piece_bytes);

@@ -36,7 +36,8 @@ int64_t AttentionWeightsBytes(const WeightsChoice& choice, const ModelInfo& info
                               int64_t source);
 
 // So many tokens of a text. `piece_bytes`: of the texts that tell what each is, where that is told.
-int64_t TokenizedBytes(int64_t tokens, std::optional<int64_t> piece_bytes);
+// `chat_bytes`: of the text that a conversation became.
+int64_t TokenizedBytes(int64_t tokens, std::optional<int64_t> piece_bytes, int64_t chat_bytes);
 // The text of so many tokens, `spelled`: how many bytes the vocabulary spells them with.
 int64_t DetokenizedBytes(int64_t tokens, int64_t spelled);
 

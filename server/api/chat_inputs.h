@@ -11,11 +11,10 @@
 
 namespace heed {
 
-// Of all roles and contents.
-int64_t BytesOf(const v1::Chat& chat);
-// INVALID_ARGUMENT, with the field, for a conversation that says nothing, and with the template's own message
-// for one that it refuses.
-absl::StatusOr<std::string> TextOf(const v1::Chat& chat, const ChatTemplate& chat_template);
+// What the template makes of it. INVALID_ARGUMENT with the field, which begins with `where`: it says nothing,
+// the template refuses it, in its own words, or it or its text has more than `most_bytes` bytes.
+absl::StatusOr<std::string> TextOf(const v1::Chat& chat, const ChatTemplate& chat_template,
+                                   int64_t most_bytes, const std::string& where);
 
 }  // namespace heed
 

@@ -35,10 +35,9 @@ absl::StatusOr<GeneratePlan> PlanOf(const v1::GenerateRequest& request, const Ap
   ASSIGN_OR_RETURN(plan.model, FindFor("Generate", request.target(), *api.registry, rights));
   record->Asks(plan.model->spec.name);
   RETURN_IF_ERROR(CheckCount(request.inputs_size(), api.limits().generate_inputs()));
-  ASSIGN_OR_RETURN(plan.options, ToOptions(request, plan.model->info(), api.limits()));
-  if (request.has_beam()) {
-    ASSIGN_OR_RETURN(plan.beam, ToBeam(request));
-  }
+  ASSIGN_OR_RETURN(plan.options, ToOptions(request, *plan.model, api.limits()));
+  ASSIGN_OR_RETURN(plan.beam, ToBeam(request, plan.model->generation()));
+  ASSIGN_OR_RETURN(plan.rules, ToRules(request, *plan.model));
   return plan;
 }
 
@@ -92,16 +91,24 @@ absl::StatusOr<std::shared_ptr<Job>> GenerateInputs::Make(int i) {
 }
 
 absl::StatusOr<std::shared_ptr<Job>> GenerateInputs::NewJob(int i, ReadInput read) {
-  GenerateInput input{
-      .input = Prompt(std::move(read)), .tokenizer = model().tokenizer(), .index = i, .events = events_};
+  GenerateInput input{.input = Prompt(std::move(read)),
+                      .tokenizer = model().tokenizer(),
+                      .index = i,
+                      .events = events_,
+                      .rules = plan_.rules};
   RETURN_IF_ERROR(BeginImage(model(), &input.input));
   GenerateOptions options = plan_.options;
   BeamOptions beam = plan_.beam;
   if (input.input.drawn) options.sampling.choices = beam.choices = model().info().drawn.levels;
-  const int64_t asked = options.stopping.max_tokens;
+  const int64_t asked = options.stopping.max_tokens, prompt = std::ssize(input.input.ids);
+  const GenerationDefaults& defaults = model().generation();
   ASSIGN_OR_RETURN(options.stopping.max_tokens,
                    input.input.drawn ? MaxNewPixels(asked, input.input, longest_)
-                                     : MaxNewTokens(asked, std::ssize(input.input.ids), longest_));
+                                     : MaxNewTokens(asked, prompt, longest_, defaults.MostTokens(prompt)));
+  const auto least =
+      static_cast<int32_t>(std::min<int64_t>(defaults.LeastTokens(prompt), options.stopping.max_tokens));
+  if (options.sampling.min_tokens == 0) options.sampling.min_tokens = least;
+  beam.min_tokens = least;
   RETURN_IF_ERROR(ReserveFor(options.stopping.max_tokens));
   auto done = [self = shared_from_this(), this, i](const absl::Status&) { Ended(i); };
   if (beam.width > 0) return NewBeamJob(std::move(input), options.stopping, beam, std::move(done));

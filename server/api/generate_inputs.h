@@ -26,6 +26,7 @@ struct GeneratePlan {
   const ServedModel* model = nullptr;
   GenerateOptions options;  // these two: without an input's own limits
   BeamOptions beam;         // width 0: samples are drawn
+  std::shared_ptr<const TokenRules> rules;
   Time arrival{}, deadline{};
   std::string request_id;
   std::shared_ptr<Trace> trace;  // the call's; null: none

@@ -301,12 +301,9 @@ absl::StatusOr<ReadInput> InputReader::ReadPair(const NamedPair& pair, const Enc
 
 // By the model's own template, whose special tokens are those of the text: none is added.
 absl::StatusOr<ReadInput> InputReader::ReadChat(const v1::Chat& chat, const std::string& where) const {
-  if (absl::Status status = CheckTextBytes(BytesOf(chat), text_bytes_); !status.ok())
-    return AtField(status, where);
-  const auto text = TextOf(chat, *model_->chat_template());
-  if (!text.ok()) return Within(text.status(), where);
-  if (absl::Status status = CheckText(*text, text_bytes_); !status.ok()) return AtField(status, where);
-  auto read = Encode(*text, std::nullopt, {.add_special_tokens = false});
+  ASSIGN_OR_RETURN(const std::string text, TextOf(chat, *model_->chat_template(), text_bytes_, where));
+  if (absl::Status status = CheckText(text, text_bytes_); !status.ok()) return AtField(status, where);
+  auto read = Encode(text, std::nullopt, {.add_special_tokens = false});
   return read.ok() ? std::move(read) : AtField(read.status(), where);
 }
 

@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "server/api/answers.h"
+#include "server/api/generation.h"
 #include "server/api/inputs.h"
 #include "server/api/options.h"
 #include "server/api/table_inputs.h"
@@ -232,23 +233,6 @@ void AddLimits(const ServedModel& model, const config::v1::LimitsConfig& limits,
   AddCosts(model.model(), std::min(longest, source), out);
 }
 
-// What Generate does.
-void AddGeneration(const ServedModel& model, v1::ModelDescription* out) {
-  const ModelInfo& info = model.info();
-  if (!Contains(RpcsOfHead(info), "Generate")) return;
-  *out->mutable_default_sampling() = DefaultSampling(info);
-  *out->mutable_default_stopping() = DefaultStopping();
-  if (!Draws(model)) return;
-  const DrawnImage& drawn = info.drawn;
-  out->mutable_default_stopping()->set_max_tokens(static_cast<int32_t>(drawn.pixels()));
-  auto* image = out->mutable_generated_image();
-  image->set_height(static_cast<int32_t>(drawn.height));
-  image->set_width(static_cast<int32_t>(drawn.width));
-  image->set_channels(static_cast<int32_t>(drawn.channels));
-  image->set_levels(drawn.levels);
-  image->set_begins(drawn.front() > 0);
-}
-
 void AddWeights(const ServedModel& model, v1::ModelDescription* out) {
   out->set_precision(ToMessage(model.info().precision));
   out->set_weight_bytes(model.info().weight_bytes + model.info().embedding_bytes);
@@ -307,8 +291,9 @@ void AddInterface(const ServedModel& model, v1::ModelDescription* out) {
   if (info.head == Head::kEmbedding) out->set_embedding_size(info.output_width);
   for (const auto& [name, prompt] : model.prompts().by_name) (*out->mutable_prompts())[name] = prompt;
   out->set_default_prompt_name(model.prompts().default_name);
+  if (model.tokenizer() != nullptr) out->set_tokenizer(model.tokenizer()->kind());
   *out->mutable_special_tokens() = SpecialTokensOf(info);
-  AddGeneration(model, out);
+  if (Contains(RpcsOfHead(info), "Generate")) AddGeneration(model, out);
 }
 
 // Each layer has an attention, and then, of an encoder-decoder, another that looks at the source.
@@ -364,6 +349,7 @@ v1::ModelDescription Describe(const Registry::Entry& entry, const config::v1::Li
   if (!entry.error.ok()) *out.mutable_error() = ToError(entry.error);
   if (entry.model == nullptr) return out;
   out.set_description(entry.model->loaded.description);
+  out.set_family(entry.model->loaded.family);
   AddShape(entry.model->info(), &out);
   AddInterface(*entry.model, &out);
   AddWeights(*entry.model, &out);

@@ -3,14 +3,14 @@
 #include <algorithm>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "server/api/generation.h"
 #include "server/error.h"
 
 namespace heed {
 namespace {
-
-constexpr int32_t kDefaultNewTokens = 256;
 
 absl::Status CheckRange(int64_t value, int64_t least, int64_t most, std::string_view field) {
   if (value >= least && value <= most) return absl::OkStatus();
@@ -30,8 +30,8 @@ uint64_t RandomSeed() {
   return (uint64_t{device()} << 32) | device();
 }
 
-SamplingOptions ToSampling(const v1::GenerateRequest& request, const ModelInfo& info) {
-  v1::SamplingOptions asked = DefaultSampling(info);
+SamplingOptions ToSampling(const v1::GenerateRequest& request, const ServedModel& model) {
+  v1::SamplingOptions asked = DefaultSampling(model);
   asked.MergeFrom(request.sampling());
   SamplingOptions options;
   options.logit_bias.assign(asked.logit_bias().begin(), asked.logit_bias().end());
@@ -40,7 +40,7 @@ SamplingOptions ToSampling(const v1::GenerateRequest& request, const ModelInfo& 
   options.presence_penalty = asked.presence_penalty();
   options.frequency_penalty = asked.frequency_penalty();
   options.temperature = asked.temperature();
-  options.top_k = asked.top_k() == info.vocab_size ? 0 : asked.top_k();  // 0 looks at no rank
+  options.top_k = asked.top_k() == model.info().vocab_size ? 0 : asked.top_k();  // 0 looks at no rank
   options.typical_p = asked.typical_p();
   options.top_p = asked.top_p();
   options.min_p = asked.min_p();
@@ -93,27 +93,6 @@ absl::Status CheckLogprobs(bool logprobs, int32_t top_logprobs, std::string_view
 }
 
 }  // namespace
-
-v1::SamplingOptions DefaultSampling(const ModelInfo& info) {
-  const SamplingOptions nothing;  // is changed by these
-  v1::SamplingOptions options;
-  options.set_repetition_penalty(nothing.repetition_penalty);
-  options.set_presence_penalty(nothing.presence_penalty);
-  options.set_frequency_penalty(nothing.frequency_penalty);
-  options.set_temperature(nothing.temperature);
-  options.set_top_k(static_cast<int32_t>(info.vocab_size));
-  options.set_typical_p(nothing.typical_p);
-  options.set_top_p(nothing.top_p);
-  options.set_min_p(nothing.min_p);
-  options.set_samples(1);
-  return options;
-}
-
-v1::StoppingOptions DefaultStopping() {
-  v1::StoppingOptions options;
-  options.set_max_tokens(kDefaultNewTokens);
-  return options;
-}
 
 absl::StatusOr<ClassifyOptions> ToOptions(const v1::ClassifyOptions& options, const ModelInfo& info) {
   ClassifyOptions result{.top = options.top(),
@@ -170,29 +149,51 @@ absl::StatusOr<FillOptions> ToOptions(const v1::FillOptions& options) {
   return result;
 }
 
-absl::StatusOr<BeamOptions> ToBeam(const v1::GenerateRequest& request) {
+absl::StatusOr<BeamOptions> ToBeam(const v1::GenerateRequest& request, const GenerationDefaults& defaults) {
+  const bool by_default = request.strategy_case() == v1::GenerateRequest::STRATEGY_NOT_SET;
+  if (by_default && defaults.beam.width == 0) return BeamOptions();
+  if (request.has_sampling()) return BeamOptions();
+  if (const std::string field = ExcludedByBeam(request); !field.empty()) {
+    return AtField(Invalid("it is not possible with beam search",
+                           by_default ? ", which is the model's default: ask for sampling" : ""),
+                   field);
+  }
+  if (by_default) return defaults.beam;
   const v1::BeamOptions& asked = request.beam();
-  BeamOptions options{.width = asked.width(), .length_penalty = asked.length_penalty()};
+  BeamOptions options{.width = asked.width(),
+                      .length_penalty = asked.length_penalty(),
+                      .early_stopping = asked.early_stopping()};
   if (asked.has_results()) options.results = asked.results();
   RETURN_IF_ERROR(CheckRange(options.width, 1, kMaxBeams, "beam.width"));
   RETURN_IF_ERROR(AtItsField(Validate(options)));
-  if (const std::string field = ExcludedByBeam(request); !field.empty())
-    return AtField(Invalid("it is not possible with beam search"), field);
   return options;
 }
 
-absl::StatusOr<GenerateOptions> ToOptions(const v1::GenerateRequest& request, const ModelInfo& info,
+absl::StatusOr<GenerateOptions> ToOptions(const v1::GenerateRequest& request, const ServedModel& model,
                                           const config::v1::LimitsConfig& limits) {
-  GenerateOptions options{.sampling = ToSampling(request, info), .stopping = ToStopping(request.stopping())};
+  GenerateOptions options{.sampling = ToSampling(request, model), .stopping = ToStopping(request.stopping())};
   if (request.sampling().has_samples()) options.samples = request.sampling().samples();
   RETURN_IF_ERROR(CheckRange(options.samples, 1, limits.samples(), "sampling.samples"));
   RETURN_IF_ERROR(CheckLogprobs(request.details().logprobs(), request.details().top_logprobs(), "details"));
-  RETURN_IF_ERROR(CheckSampling(request.sampling(), options.sampling, info));
-  RETURN_IF_ERROR(CheckStopping(request.stopping(), options.stopping, info, limits.tokens()));
+  RETURN_IF_ERROR(CheckSampling(request.sampling(), options.sampling, model.info()));
+  RETURN_IF_ERROR(CheckStopping(request.stopping(), options.stopping, model.info(), limits.tokens()));
   return options;
 }
 
-absl::StatusOr<int32_t> MaxNewTokens(int64_t asked, int64_t prompt, int64_t longest) {
+absl::StatusOr<std::shared_ptr<const TokenRules>> ToRules(const v1::GenerateRequest& request,
+                                                          const ServedModel& model) {
+  const std::shared_ptr<const TokenRules>& rules = model.generation().rules;
+  if (!request.has_first_token()) return rules;
+  if (model.info().architecture != Architecture::kEncoderDecoder)
+    return AtField(Invalid("'", model.spec.name, "' is no encoder-decoder: its prompt begins its output"),
+                   "first_token");
+  RETURN_IF_ERROR(CheckRange(request.first_token(), 0, model.info().vocab_size - 1, "first_token"));
+  TokenRules changed = rules ? *rules : TokenRules();
+  changed.forced_bos_token_id = request.first_token();
+  return std::make_shared<const TokenRules>(std::move(changed));
+}
+
+absl::StatusOr<int32_t> MaxNewTokens(int64_t asked, int64_t prompt, int64_t longest, int64_t usual) {
   const int64_t left = longest - prompt;
   if (left < 1)
     return Error(ErrorReason::kInputTooLong, "the prompt has ", prompt,
@@ -201,7 +202,7 @@ absl::StatusOr<int32_t> MaxNewTokens(int64_t asked, int64_t prompt, int64_t long
     return Error(ErrorReason::kInputTooLong, "the prompt has ", prompt, " tokens and max_tokens is ", asked,
                  ", together at most ", longest, " are possible");
   }
-  return static_cast<int32_t>(asked > 0 ? asked : std::min<int64_t>(left, kDefaultNewTokens));
+  return static_cast<int32_t>(asked > 0 ? asked : std::min(left, usual));
 }
 
 absl::StatusOr<int32_t> MaxNewPixels(int64_t asked, const JobInput& prompt, int64_t longest) {

@@ -4,6 +4,7 @@
 #define HEED_SERVER_API_OPTIONS_H_
 
 #include <cstdint>
+#include <memory>
 #include <string_view>
 
 #include "absl/status/status.h"
@@ -16,6 +17,7 @@
 #include "server/jobs/fill.h"
 #include "server/jobs/generate.h"
 #include "server/jobs/score.h"
+#include "server/registry.h"
 
 namespace heed {
 
@@ -25,21 +27,22 @@ absl::StatusOr<EmbedOptions> ToOptions(const v1::EmbedOptions& options, const Mo
 absl::StatusOr<ScoreOptions> ToOptions(const v1::ScoreOptions& options);
 absl::StatusOr<FillOptions> ToOptions(const v1::FillOptions& options);
 
-// What Generate does where a request says nothing. The seed is open: each request draws one.
-v1::SamplingOptions DefaultSampling(const ModelInfo& info);
-// max_tokens: or what the model's length leaves.
-v1::StoppingOptions DefaultStopping();
+// Of a Generate that searches with beams, as it asks, or as the model does where it asks for neither beams
+// nor sampling: `width` 0 if neither does. What excludes a search is refused.
+absl::StatusOr<BeamOptions> ToBeam(const v1::GenerateRequest& request, const GenerationDefaults& defaults);
 
-// Options of a Generate that searches with beams. What excludes a search is refused.
-absl::StatusOr<BeamOptions> ToBeam(const v1::GenerateRequest& request);
-
-// Draws a seed where the request has none. stopping.max_tokens stays 0 where the request leaves it open.
-absl::StatusOr<GenerateOptions> ToOptions(const v1::GenerateRequest& request, const ModelInfo& info,
+// Draws a seed where the request has none. stopping.max_tokens, and min_tokens, stay 0 where the request
+// leaves them open.
+absl::StatusOr<GenerateOptions> ToOptions(const v1::GenerateRequest& request, const ServedModel& model,
                                           const config::v1::LimitsConfig& limits);
 
+// The rules that hold for the outputs of a request. INVALID_ARGUMENT for a first token that there is not.
+absl::StatusOr<std::shared_ptr<const TokenRules>> ToRules(const v1::GenerateRequest& request,
+                                                          const ServedModel& model);
+
 // How many tokens may follow a prompt of so many: what was asked for, INVALID_ARGUMENT if that is beyond
-// `longest`; else 256 or what is left.
-absl::StatusOr<int32_t> MaxNewTokens(int64_t asked, int64_t prompt, int64_t longest);
+// `longest`; else as many as usual or what is left.
+absl::StatusOr<int32_t> MaxNewTokens(int64_t asked, int64_t prompt, int64_t longest, int64_t usual);
 
 // The same of pixels, after a prompt of an image: unasked, all that are left.
 absl::StatusOr<int32_t> MaxNewPixels(int64_t asked, const JobInput& prompt, int64_t longest);

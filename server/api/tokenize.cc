@@ -10,6 +10,7 @@
 #include "engine/text/tokenizer.h"
 #include "engine/text/unicode.h"
 #include "server/api/answer_bytes.h"
+#include "server/api/chat_inputs.h"
 #include "server/api/inputs.h"
 #include "server/api/one_by_one.h"
 #include "server/error.h"
@@ -41,10 +42,16 @@ class TokenizeInputs final : public OneByOne<v1::TokenizeRequest, v1::TokenizeRe
   }
 
   absl::StatusOr<v1::Tokenized> Answer(int i) override {
-    ASSIGN_OR_RETURN(const Encoding encoding, Encode(request().inputs(i), Cat("inputs[", i, "]")));
-    RETURN_IF_ERROR(Reserve(TokenizedBytes(std::ssize(encoding.ids), PieceBytes(encoding))));
-    call().record().Add({.tokens_read = std::ssize(encoding.ids)});
+    const v1::Input& input = request().inputs(i);
+    const std::string where = Cat("inputs[", i, "]");
     v1::Tokenized answer;
+    if (input.has_chat()) {
+      ASSIGN_OR_RETURN(*answer.mutable_text(), TextOfChat(input, where + ".chat"));
+    }
+    ASSIGN_OR_RETURN(const Encoding encoding, Encode(input, answer.text(), where));
+    RETURN_IF_ERROR(
+        Reserve(TokenizedBytes(std::ssize(encoding.ids), PieceBytes(encoding), std::ssize(answer.text()))));
+    call().record().Add({.tokens_read = std::ssize(encoding.ids)});
     answer.mutable_tokens()->mutable_ids()->Add(encoding.ids.begin(), encoding.ids.end());
     if (model().info().type_vocab_size > 1)
       answer.mutable_tokens()->mutable_types()->Add(encoding.type_ids.begin(), encoding.type_ids.end());
@@ -52,33 +59,47 @@ class TokenizeInputs final : public OneByOne<v1::TokenizeRequest, v1::TokenizeRe
     return answer;
   }
 
-  absl::StatusOr<Encoding> Encode(const v1::Input& input, const std::string& where) const {
+  absl::StatusOr<std::string> TextOfChat(const v1::Input& input, const std::string& where) const {
+    if (model().chat_template() == nullptr) return AtField(NotRead(input), where);
+    return TextOf(input.chat(), *model().chat_template(), text_bytes_, where);
+  }
+
+  absl::Status NotRead(const v1::Input& input) const {
+    return Error(ErrorReason::kInputKindUnsupported, "Tokenize does not read ", KindOf(input),
+                 ", it reads text, pair", model().chat_template() == nullptr ? "" : ", chat");
+  }
+
+  // `chat`: the text of a conversation, whose special tokens stand in it.
+  absl::StatusOr<Encoding> Encode(const v1::Input& input, std::string_view chat,
+                                  const std::string& where) const {
     switch (input.kind_case()) {
       case v1::Input::kText:
         if (absl::Status status = CheckTextBytes(std::ssize(input.text()), text_bytes_); !status.ok())
           return AtField(status, where + ".text");
-        return Encode(input.text(), std::nullopt, where + ".text");
+        return Encode(input.text(), std::nullopt, options_, where + ".text");
       case v1::Input::kPair:
         if (absl::Status status = CheckTextBytes(std::ssize(input.pair().first()), text_bytes_); !status.ok())
           return AtField(status, where + ".pair.first");
         if (absl::Status status = CheckTextBytes(std::ssize(input.pair().second()), text_bytes_);
             !status.ok())
           return AtField(status, where + ".pair.second");
-        return Encode(input.pair().first(), input.pair().second(), where + ".pair");
+        return Encode(input.pair().first(), input.pair().second(), options_, where + ".pair");
+      case v1::Input::kChat:
+        return Encode(chat, std::nullopt,
+                      {.add_special_tokens = false, .max_length = int64_t{request().options().max_tokens()}},
+                      where + ".chat");
       case v1::Input::KIND_NOT_SET:
         return AtField(Error(ErrorReason::kInputEmpty, "the input is empty: it is neither text nor pair"),
                        where);
       default:
-        return AtField(Error(ErrorReason::kInputKindUnsupported, "Tokenize does not read ", KindOf(input),
-                             ", it reads text, pair"),
-                       Cat(where, ".", KindOf(input)));
+        return AtField(NotRead(input), Cat(where, ".", KindOf(input)));
     }
   }
 
   absl::StatusOr<Encoding> Encode(std::string_view text, std::optional<std::string_view> pair,
-                                  const std::string& where) const {
+                                  const EncodeOptions& options, const std::string& where) const {
     const Time begin = edge().clock().Now();
-    auto encoding = model().tokenizer()->Encode(text, pair, options_);
+    auto encoding = model().tokenizer()->Encode(text, pair, options);
     if (!encoding.ok()) return AtField(encoding.status(), where);
     metrics_->Tokenized(edge().clock().Now() - begin);
     return encoding;

@@ -20,7 +20,7 @@ class BeamJob : public Job {
         input_(std::move(input)),
         done_(std::move(done)),
         prompt_(input_.input),
-        search_(beam, ends_, MostTokens(input_.input, stopping)) {}
+        search_(beam, ends_, MostTokens(input_.input, stopping), RulingOf(input_, stopping)) {}
 
   int64_t Rows() const override { return prompt_.read() ? search_.live() : prompt_.left(); }
 

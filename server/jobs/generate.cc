@@ -17,9 +17,10 @@ namespace {
 using Reason = Finished::Reason;
 
 // Why a sampler has chosen none.
-absl::Status NoChoice(const absl::Status& why) {
+absl::Status NoChoice(const absl::Status& why, bool too_short) {
   if (absl::IsInternal(why)) return Error(ErrorReason::kOutputNotFinite, why.message());
-  return AtField(Error(ErrorReason::kNoTokenLeft, why.message()), "stopping.min_tokens");
+  const absl::Status none_left = Error(ErrorReason::kNoTokenLeft, why.message());
+  return too_short ? AtField(none_left, "stopping.min_tokens") : none_left;
 }
 
 // One of the texts that continue the prompt.
@@ -28,9 +29,10 @@ class Sample {
   Sample(const GenerateInput& input, const GenerateOptions& options, int index)
       : ends_(EndTokens(input.input.model->info(), options.stopping)),
         most_tokens_(MostTokens(input.input, options.stopping)),
+        least_tokens_(options.sampling.min_tokens),
         include_stop_(options.stopping.include_stop),
         sampler_(options.sampling, ends_, std::span(input.input.ids).subspan(input.input.start_put ? 1 : 0),
-                 index),
+                 index, RulingOf(input, options.stopping)),
         stops_(options.stopping.stop_strings, include_stop_) {
     if (input.tokenizer) pieces_.emplace(*input.tokenizer, input.input.ids, /*skip_special_tokens=*/true);
   }
@@ -39,7 +41,7 @@ class Sample {
   void Choose(std::span<const float> logits) {
     absl::StatusOr<TokenChoice> choice = sampler_.Next(logits);
     if (!choice.ok()) {
-      error_ = NoChoice(choice.status());
+      error_ = NoChoice(choice.status(), tokens() < least_tokens_);
       return;
     }
     latest_ = choice->token;
@@ -77,7 +79,7 @@ class Sample {
   }
 
   const std::vector<int32_t> ends_;
-  const int64_t most_tokens_;
+  const int64_t most_tokens_, least_tokens_;
   const bool include_stop_;
   Sampler sampler_;
   StopStrings stops_;

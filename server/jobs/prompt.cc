@@ -44,6 +44,12 @@ int64_t MostTokens(const JobInput& prompt, const StopOptions& options) {
   return std::min<int64_t>(options.max_tokens, Room(prompt));
 }
 
+TokenRuling RulingOf(const GenerateInput& input, const StopOptions& options) {
+  constexpr int64_t kNoEnd = std::numeric_limits<int64_t>::max();
+  return {input.rules.get(), input.input.ids, input.input.source,
+          options.ignore_eos ? kNoEnd : MostTokens(input.input, options)};
+}
+
 int64_t Longest(const JobInput& prompt, const StopOptions& options) {
   return std::ssize(prompt.ids) + MostTokens(prompt, options) - 1;
 }

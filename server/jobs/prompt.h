@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "engine/generation/stopping.h"
+#include "engine/generation/token_rules.h"
 #include "engine/text/tokenizer.h"
 #include "server/jobs/input.h"
 #include "server/stream_buffer.h"
@@ -19,10 +20,11 @@
 namespace heed {
 
 struct GenerateInput {
-  JobInput input;                        // the prompt; of an encoder-decoder, source and start token
-  const Tokenizer* tokenizer = nullptr;  // outlives the job; nullptr: pieces have tokens and no text
-  int index = 0;                         // StreamEvent::input
-  std::shared_ptr<StreamBuffer> events;  // may be shared by the jobs of one stream
+  JobInput input;                             // the prompt; of an encoder-decoder, source and start token
+  const Tokenizer* tokenizer = nullptr;       // outlives the job; nullptr: pieces have tokens and no text
+  int index = 0;                              // StreamEvent::input
+  std::shared_ptr<StreamBuffer> events;       // may be shared by the jobs of one stream
+  std::shared_ptr<const TokenRules> rules{};  // nullptr: any token may come
 };
 
 // INVALID_ARGUMENT unless the prompt is valid, the options are, and a token at least can follow.
@@ -34,6 +36,9 @@ std::vector<int32_t> EndTokens(const ModelInfo& info, const StopOptions& options
 int64_t Room(const JobInput& prompt);
 // The most tokens that may be generated.
 int64_t MostTokens(const JobInput& prompt, const StopOptions& options);
+// The rules that hold, which look at the input as long as they act. Where end tokens end nothing, none is
+// forced.
+TokenRuling RulingOf(const GenerateInput& input, const StopOptions& options);
 // The longest that a sequence becomes: the last token is not read.
 int64_t Longest(const JobInput& prompt, const StopOptions& options);
 

@@ -303,6 +303,8 @@ void Server::State::Loaded(const ModelSpec& spec) {
                            {"precision", Name(model.info().precision)},
                            {"parameters", model.info().parameters},
                            {"seconds", ToSeconds(model.load_time)}});
+  for (const std::string& warning : model.generation().warnings)
+    LogWarning("model warning", {{"model", spec.name}, {"warning", warning}});
 }
 
 // Who comes second waits for the first.

@@ -60,7 +60,7 @@ int main(int argc, char** argv) {
     for (const Section& section : kSections) sections.push_back(&section);
   }
   heed::Threads threads(count);
-  heed::Print(heed::MeasureLimits(threads));
+  heed::Print(heed::MeasureMachine(threads));
   for (const Section* section : sections) {
     std::printf("== %s ==\n", section->name);
     section->run(threads);

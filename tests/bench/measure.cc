@@ -6,11 +6,9 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <fstream>
 
 #include "engine/base/large_blocks.h"
-#include "engine/base/memory.h"
 #include "engine/base/status.h"
 #include "engine/ops/microkernel.h"
 #include "engine/ops/rows.h"
@@ -32,45 +30,6 @@ std::string CpuName() {
   return "unknown CPU";
 }
 
-// One thread's micro-kernel and what it works on, all of it in the cache.
-class HotKernel {
- public:
-  HotKernel(DType a, int m)
-      : kernel_(MicroKernel::Get({.a = a, .m = m, .n = 64, .k = kK, .lda = kK + 32, .ldb = 64, .ldc = 64})),
-        a_(Buffer::Zeros(m * (kK + 32) * SizeOf(a))),
-        b_(Buffer::Zeros(64 * kK * SizeOf(a))),
-        c_(m * 64 * sizeof(float)),
-        operations_(2.0 * m * 64 * kK) {}
-
-  double OperationsPerSecond(int calls) {
-    const auto start = Clock::now();
-    for (int i = 0; i < calls; ++i) kernel_->Run(a_.as<void>(), b_.as<void>(), c_.as<void>());
-    return calls * operations_ / SecondsSince(start);
-  }
-
- private:
-  static constexpr int kK = 768;
-  const MicroKernel* kernel_;
-  Buffer a_, b_, c_;
-  double operations_;
-};
-
-// The sum over the threads of each one's best.
-template <typename Measure>
-double OverTeam(Threads& threads, Measure measure) {
-  std::vector<double> best(threads.count(), 0);
-  threads.RunTeam([&](Team& team) { best[team.rank()] = measure(team); });
-  double sum = 0;
-  for (double x : best) sum += x;
-  return sum;
-}
-
-// A second, of what the threads read together in their best round.
-double ReadBytes(Threads& threads) {
-  ColdMemory memory(threads);
-  return ColdMemory::kBytes / LeastSeconds({[&] { memory.Read(ColdMemory::kBytes); }}, 0.5)[0];
-}
-
 std::string Text(const char* format, auto... values) {
   char text[64];
   std::snprintf(text, sizeof(text), format, values...);
@@ -79,64 +38,26 @@ std::string Text(const char* format, auto... values) {
 
 }  // namespace
 
-double HotOperations(Threads& threads, Precision precision, int rounds) {
-  constexpr DType kInputs[] = {DType::kF32, DType::kBf16, DType::kU8};  // by Precision
-  const DType input = kInputs[static_cast<int>(precision)];
-  if (!HasMicroKernel(input)) return 0;
-  return OverTeam(threads, [&](Team& team) {
-    double best = 0;
-    for (int m : {128, 160, 192}) {
-      HotKernel kernel(input, m);
-      for (int round = 0; round < rounds; ++round) {
-        team.Barrier();
-        best = std::max(best, kernel.OperationsPerSecond(20));
-      }
-    }
-    return best;
-  });
-}
-
-ColdMemory::ColdMemory(Threads& threads, int64_t bytes)
-    : threads_(threads), numbers_(Buffer::Zeros(bytes / 64 * 64)) {}
-
-void ColdMemory::Read(int64_t bytes) {
-  const int64_t all = static_cast<int64_t>(numbers_.size());
-  for (int64_t left = bytes; left > 0;) {
-    const int64_t count = std::min(left, all - at_);
-    const float* numbers = numbers_.as<float>() + at_ / 4;
-    threads_.RunTeam([&](Team& team) {
-      const Range share = team.Share(count / 4, 1024);
-      if (!AllFinite(numbers + share.begin, share.size())) std::abort();
-    });
-    left -= count;
-    at_ = (at_ + count) % all;
-  }
-}
-
-Limits MeasureLimits(Threads& threads) {
-  Limits limits{.cpu = CpuName(), .isa = MicroKernelIsa(), .threads = threads.count()};
+BenchedMachine MeasureMachine(Threads& threads) {
+  BenchedMachine machine{.cpu = CpuName(), .isa = MicroKernelIsa(), .threads = threads.count()};
   Threads one(1);
-  for (int p = 0; p < 3; ++p) {
-    limits.operations_of_one[p] = HotOperations(one, static_cast<Precision>(p));
-    limits.operations[p] = HotOperations(threads, static_cast<Precision>(p));
-  }
-  limits.read_bytes_of_one = ReadBytes(one);
-  limits.read_bytes = ReadBytes(threads);
-  return limits;
+  machine.one = MeasureLimits(one);
+  machine.all = MeasureLimits(threads);
+  return machine;
 }
 
-void Print(const Limits& limits) {
-  std::printf("%s, %s, %d threads, rows by %s\n", limits.cpu.c_str(), limits.isa.c_str(), limits.threads,
+void Print(const BenchedMachine& machine) {
+  std::printf("%s, %s, %d threads, rows by %s\n", machine.cpu.c_str(), machine.isa.c_str(), machine.threads,
               std::string(RowKernelTarget()).c_str());
   std::printf("hot micro-kernel (one thread): ");
   for (Precision precision : {Precision::kF32, Precision::kBf16, Precision::kInt8}) {
     const int p = static_cast<int>(precision);
     std::printf("%s %s (%s), ", std::string(Name(precision)).c_str(),
-                Rate(limits.operations[p], "OP/s").c_str(),
-                Rate(limits.operations_of_one[p], "OP/s").c_str());
+                Rate(machine.all.operations[p], "OP/s").c_str(),
+                Rate(machine.one.operations[p], "OP/s").c_str());
   }
-  std::printf("memory read %s (%s)\n\n", Rate(limits.read_bytes, "B/s").c_str(),
-              Rate(limits.read_bytes_of_one, "B/s").c_str());
+  std::printf("memory read %s (%s)\n\n", Rate(machine.all.read_bytes, "B/s").c_str(),
+              Rate(machine.one.read_bytes, "B/s").c_str());
 }
 
 void LimitsNow::Measure() {

@@ -8,53 +8,32 @@
 #include <string>
 #include <vector>
 
-#include "engine/base/memory.h"
 #include "engine/base/threads.h"
 #include "engine/ops/gemm.h"
+#include "engine/ops/limits.h"
 
 namespace heed {
 
-// What the hardware gives at most: printed once, to know the machine by.
-struct Limits {
+// Known once, to know the machine by: its limits on all threads, and on one.
+struct BenchedMachine {
   std::string cpu;  // "AMD EPYC 9B45"
   std::string isa;  // of the micro-kernels
   int threads = 1;
-  double operations[3] = {};  // a second, by Precision; the hot micro-kernel's on all threads
-  double operations_of_one[3] = {};
-  double read_bytes = 0;  // a second from memory, all threads
-  double read_bytes_of_one = 0;
+  MachineLimits all, one;
 };
 
 // Measures for a second or two.
-Limits MeasureLimits(Threads& threads);
-void Print(const Limits& limits);
+BenchedMachine MeasureMachine(Threads& threads);
+void Print(const BenchedMachine& machine);
 
 // The least time of one call of each function: they take turns, so that a slow minute of the machine hits all
 // alike. At least so many rounds, and rounds until `seconds` a function are spent.
 std::vector<double> LeastSeconds(const std::vector<std::function<void()>>& functions, double seconds = 0.2,
                                  int rounds = 3);
 
-// A second, of the hot micro-kernel on all threads: the sum of each one's best.
-double HotOperations(Threads& threads, Precision precision, int rounds = 40);
-
 // Of /proc/self/status, in MiB: "VmRSS" now, "VmHWM" the most since ResetPeakMemory().
 double MemoryMib(const std::string& field);
 void ResetPeakMemory();  // and gives back what is held and not used
-
-// Reads what is in no cache, as fast as the threads can together: the limit of what memory binds. Its speed
-// wanders with the machine's other tenants, so it takes turns with what it is the limit of.
-class ColdMemory {
- public:
-  static constexpr int64_t kBytes = 256 << 20;  // far more than any cache holds
-  // With fewer bytes: the limit of what reads so much again and again, and may find it in a cache.
-  explicit ColdMemory(Threads& threads, int64_t bytes = kBytes);
-  void Read(int64_t bytes);  // the next ones, around and around
-
- private:
-  Threads& threads_;
-  Buffer numbers_;
-  int64_t at_ = 0;
-};
 
 // This machine's limits in the very seconds of what they are the limits of: the hot speed changes by the
 // second, the memory's with other tenants. Measure() between runs; the best since Reset() counts.

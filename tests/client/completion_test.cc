@@ -79,7 +79,7 @@ TEST(BashCompletion, OffersTheFlagsOfTheCommand) {
 
 TEST(BashCompletion, OffersTheValuesThatAFlagHas) {
   EXPECT_THAT(Offered({"heed", "generate", "--as", "=", "to"}), ElementsAre("tokens"));
-  EXPECT_THAT(Offered({"heed", "generate", "--as", "="}), ElementsAre("text", "tokens", "pair"));
+  EXPECT_THAT(Offered({"heed", "generate", "--as", "="}), ElementsAre("text", "tokens", "pair", "chat"));
   EXPECT_THAT(Offered({"heed", "generate", "--as", "p"}), ElementsAre("pair"));
   EXPECT_THAT(Offered({"heed", "inspect", "--precision", "=", "f"}), ElementsAre("f32"));
   EXPECT_THAT(Offered({"heed", "generate", "--model", "=", "p"}), IsEmpty());
@@ -100,7 +100,7 @@ TEST(ZshCompletion, NamesCommandsFlagsAndValues) {
   EXPECT_EQ(script.rfind("#compdef heed\n", 0), 0);
   EXPECT_THAT(script, AllOf(HasSubstr("'classify:Labels with scores for each text.'"),
                             HasSubstr("    generate)\n      _arguments \\\n"), HasSubstr("'--temperature=["),
-                            HasSubstr("'*--logit_bias=["), HasSubstr(":as:(text tokens pair)'"),
+                            HasSubstr("'*--logit_bias=["), HasSubstr(":as:(text tokens pair chat)'"),
                             HasSubstr("'*--file=["), HasSubstr(":file:_files'"),
                             HasSubstr("'*:folder:_files -/' ;;")));
 }

@@ -68,6 +68,7 @@ TEST(Generate, EveryOptionOfTheApiIsAFlag) {
                                      "--tokens",
                                      "--logprobs",
                                      "--top_logprobs=4",
+                                     "--first_token=8",
                                      "Once"});
   ASSERT_EQ(run.exit, kDone) << run.err;
   EXPECT_EQ(sent.sampling().logit_bias().at(17), -2.5);
@@ -81,6 +82,11 @@ TEST(Generate, EveryOptionOfTheApiIsAFlag) {
       "max_tokens: 9 min_tokens: 2 stop: \".\" stop_tokens: 3 stop_tokens: 0 include_stop: true ignore_eos: "
       "true");
   EXPECT_EQ(sent.details().ShortDebugString(), "tokens: true logprobs: true top_logprobs: 4");
+  EXPECT_EQ(sent.first_token(), 8);
+  ASSERT_EQ(RunAt(server, {"generate", "--beams=2", "--early_stopping", "Once"}).exit, kDone);
+  EXPECT_EQ(sent.beam().ShortDebugString(), "width: 2 early_stopping: true");
+  ASSERT_EQ(RunAt(server, {"generate", "Once"}).exit, kDone);
+  EXPECT_EQ(sent.strategy_case(), v1::GenerateRequest::STRATEGY_NOT_SET) << "as the model does by default";
 }
 
 // Each field of the request's options has a flag: one that is added to the API is missed here.
@@ -112,6 +118,7 @@ TEST(Generate, FlagsThatExcludeEachOtherAreNamed) {
       {{"--beams=4", "--top_logprobs=2"}, "--top_logprobs and --beams exclude each other"},
       {{"--results=2"}, "--results needs --beams"},
       {{"--length_penalty=1"}, "--length_penalty needs --beams"},
+      {{"--early_stopping"}, "--early_stopping needs --beams"},
       {{"--beams=2", "--results=3"}, "--results=3: --beams=2 finds fewer"},
       {{"--min_tokens=5", "--max_tokens=4"}, "--min_tokens=5 is above --max_tokens=4"},
   };

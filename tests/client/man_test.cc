@@ -34,7 +34,7 @@ TEST(ManPage, NamesEveryCommandAndFlagWithItsHelp) {
     EXPECT_THAT(page, HasSubstr(Cat("\n", command.summary, "\n")));
   }
   EXPECT_THAT(page, AllOf(HasSubstr("\n.TP\n\\fB\\-\\-temperature\\fR=\\fIVALUE\\fR\n"),
-                          HasSubstr("\n.TP\n\\fB\\-\\-as\\fR=\\fItext|tokens|pair\\fR\n")));
+                          HasSubstr("\n.TP\n\\fB\\-\\-as\\fR=\\fItext|tokens|pair|chat\\fR\n")));
 }
 
 TEST(ManPage, ShowsWhatRoffWouldReadLetterByLetter) {

@@ -98,6 +98,8 @@ TEST(ToInput, ReadsTokensAndPairs) {
   ASSERT_TRUE(ToInput({"a b\tc", "argument 1"}, InputForm::kPair, &input).ok());
   EXPECT_EQ(input.pair().first(), "a b");
   EXPECT_EQ(input.pair().second(), "c");
+  ASSERT_TRUE(ToInput({"Hi", "argument 1"}, InputForm::kChat, &input).ok());
+  EXPECT_EQ(input.chat().ShortDebugString(), "messages { role: \"user\" content: \"Hi\" }");
 }
 
 TEST(ToInput, NamesWhatIsNoTokenAndNoPair) {

@@ -92,6 +92,18 @@ TEST_F(SentenceModulesTest, WhatIsNotServedIsRefusedByName) {
   EXPECT_THAT(Refusal(), HasSubstr("modules.json: is not a list"));
 }
 
+TEST_F(SentenceModulesTest, APoolingIsAModeInNewerFiles) {
+  Write("modules.json", Cat("[", kTransformer, ",", kPooling, "]"));
+  for (const auto& [mode, pooling] :
+       {std::pair("cls", "first"), std::pair("mean", "mean"), std::pair("lasttoken", "last"),
+        std::pair("mean_sqrt_len_tokens", "mean_sqrt_len")}) {
+    Write("1_Pooling/config.json", Cat(R"({"embedding_dimension": 32, "pooling_mode": ")", mode, "\"}"));
+    EXPECT_EQ(ReadSentenceModules(folder_.path())->pooling, pooling);
+  }
+  Write("1_Pooling/config.json", R"({"pooling_mode": ["cls", "mean"]})");
+  EXPECT_THAT(Refusal(), HasSubstr(R"(pooling_mode: ["cls","mean"] is no single pooling that is served)"));
+}
+
 TEST_F(SentenceModulesTest, AModelWithAHeadGivesNoEmbeddings) {
   Write("modules.json", Cat("[", kTransformer, ",", kPooling, "]"));
   Write("1_Pooling/config.json", R"({"pooling_mode_cls_token": true})");

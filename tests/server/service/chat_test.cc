@@ -96,6 +96,34 @@ TEST(Chat, MayHaveAsManyBytesAsATextMay) {
   ExpectTold(Ask(*world, request).status, {.reason = "TEXT_TOO_LARGE", .field = "inputs[0].chat"});
 }
 
+TEST(Chat, GivesTokenizeTheTokensThatGenerateReadsAndTheirText) {
+  auto world = Talkative();
+  v1::TokenizeRequest request;
+  request.mutable_target()->set_model("writer");
+  request.mutable_text()->set_truncate(true);
+  request.mutable_options()->set_pieces(true);
+  *request.add_inputs() = Conversation({{"user", std::string(100, 'x')}});  // more than the model reads
+  *request.add_inputs() = Conversation({{"system", "Be kind"}});
+  v1::TokenizeResponse response;
+  ASSERT_TRUE(world->inference()->Tokenize(NewContext().get(), request, &response).ok());
+  const v1::Tokenized& whole = response.results(0).value();
+  EXPECT_EQ(whole.text(), Cat("<user>", std::string(100, 'x'), "</><assistant>"));
+  EXPECT_EQ(whole.tokens().ids_size(), std::ssize(whole.text()));
+  EXPECT_EQ(whole.pieces().rbegin()->end(), std::ssize(whole.text()));
+  ExpectTold(response.results(1).error(), {.reason = "INVALID_VALUE",
+                                           .field = "inputs[1].chat.messages",
+                                           .message = "System role not supported"});
+  request.mutable_options()->set_max_tokens(6);
+  request.mutable_inputs()->RemoveLast();
+  ASSERT_TRUE(world->inference()->Tokenize(NewContext().get(), request, &response).ok());
+  EXPECT_EQ(response.results(0).value().tokens().ids_size(), 6);
+  request.mutable_target()->set_model("reader");
+  const grpc::Status refused = world->inference()->Tokenize(NewContext().get(), request, &response);
+  ExpectTold(refused, {.reason = "INPUT_KIND_UNSUPPORTED",
+                       .field = "inputs[0].chat",
+                       .message = "Tokenize does not read chat, it reads text, pair"});
+}
+
 TEST(Chat, NeedsAModelWithATemplateAndDescribeModelTellsWhoHasOne) {
   auto world = Talkative();
   EXPECT_THAT(DescriptionOf(*world, "writer").inputs(), Contains(v1::INPUT_KIND_CHAT));
