@@ -11,6 +11,7 @@
 #include "engine/ops/gather.h"
 #include "engine/ops/microkernel.h"
 #include "engine/ops/rows.h"
+#include "engine/ops/scan.h"
 #include "engine/ops/sinkhorn.h"
 
 namespace heed {
@@ -18,17 +19,25 @@ namespace {
 
 constexpr int64_t kPage = KeyValuePages::kPage;
 // What balancing costs a number, in the time of a product's multiply-adds.
-constexpr double kBalanced = 16;
+constexpr double kBalanced = 4;
 // Sorted blocks that are mixed together, and their tokens, unless pages ask for more.
 constexpr int64_t kMixedBlocks = 16, kMixedTokens = 2048;
 // What is between two sorted blocks' weights, so that they do not meet in one cache set.
 constexpr int64_t kWeightGap = 16;
 
-// Of a row of R, and of the rows of a triangle.
-int64_t ScoreBytes(int64_t columns) { return RoundUp(columns, 16) * SizeOf(DType::kF32); }
+// Of a row of R and its exponentials, each so many numbers, and of the rows of a triangle.
+int64_t ScorePitch(int64_t columns) { return RoundUp(columns, 16); }
+int64_t ScoreBytes(int64_t columns) { return 2 * ScorePitch(columns) * SizeOf(DType::kF32); }
 int64_t TriangleBytes(int64_t rows) {
   const int64_t whole = rows / 16;
   return 16 * ScoreBytes(16) * whole * (whole + 1) / 2 + rows % 16 * ScoreBytes(rows);
+}
+
+// Behind a row of so many columns.
+void AddExponentials(float* row, int64_t columns) {
+  const int64_t pitch = ScorePitch(columns);
+  std::copy_n(row, pitch, row + pitch);
+  ExpAtMostOne(row + pitch, columns);
 }
 
 }  // namespace
@@ -97,6 +106,7 @@ std::shared_ptr<Buffer> BlockSorting::Scores(int head, const float* psi, int64_t
                   row);
   const float largest = options_.iterations > 0 ? row[ArgMax(row, columns)] : 0;
   for (int64_t i = 0; i < columns; ++i) row[i] -= largest;
+  if (options_.iterations > 0) AddExponentials(row, columns);
   return scores;
 }
 
@@ -141,7 +151,7 @@ int64_t BlockSorting::StateBytes(int64_t tokens) const {
 int64_t BlockSorting::ScratchBytes() const {
   const auto piece = [](int64_t n, DType type) { return Scratch::Piece(n * SizeOf(type)); };
   const int64_t most = options_.max_blocks, pitch = WeightPitch(most * options_.block);
-  const int64_t balance = piece(most, DType::kI64) + 2 * piece(most, DType::kF32) +
+  const int64_t balance = 2 * piece(most, DType::kI64) + 2 * piece(most, DType::kF32) +
                           piece(pitch, DType::kF32) + piece(BalanceWork(most), DType::kF32);
   const int64_t mixed = RoundRows(static_cast<int>(std::min(MixedTogether(), most))) * empty_.mixed_columns();
   const int64_t mix = piece(mixed, DType::kF32) + 2 * piece(Stride() * options_.head_dim, type());
@@ -188,11 +198,15 @@ void SortedBlocks::Balance(Range sorted, const Rows& weights, Scratch& scratch) 
   const ScratchFrame frame(scratch);
   const SortingOptions& o = sorting_->options();
   const int64_t n = o.causal ? sorted.end : std::ssize(scores_);
-  const float** scores = scratch.Take<const float*>(n);
-  for (int64_t i = 0; i < n; ++i) scores[i] = scores_[i]->as<float>();
+  const float **scores = scratch.Take<const float*>(n), **exponentials = scratch.Take<const float*>(n);
+  for (int64_t i = 0; i < n; ++i) {
+    scores[i] = scores_[i]->as<float>();
+    exponentials[i] = scores[i] + ScorePitch(o.causal ? i + 1 : n);
+  }
   float *f = scratch.Take<float>(n), *g = scratch.Take<float>(n), *row = scratch.Take<float>(weights.cols);
   std::fill_n(row, weights.cols, 0.0f);
-  heed::Balance({{scores, static_cast<size_t>(n)}, o.causal}, o.iterations, f, g,
+  const auto count = static_cast<size_t>(n);
+  heed::Balance({{scores, count}, {exponentials, count}, o.causal}, o.iterations, f, g,
                 scratch.Take<float>(BalanceWork(n)));
   for (int64_t s = sorted.begin; s < sorted.end; ++s) {
     BalancedRow(scores[s], n, f[s], g, row);
@@ -240,8 +254,12 @@ void SortedBlocks::Archive(StateArchive& archive, int64_t tokens) {
   archive.Bytes(before_.data(), std::ssize(before_) * static_cast<int64_t>(sizeof(double)));
   archive.Bytes(open_.data(), std::ssize(open_) * static_cast<int64_t>(sizeof(float)));
   for (int64_t s = 0; s < sorting_->Sorted(tokens) && archive.status().ok(); ++s) {
-    if (archive.restoring()) scores_.push_back(std::make_shared<Buffer>(Buffer::Lasting(ScoreBytes(s + 1))));
-    archive.Bytes(*scores_[s], static_cast<int64_t>(scores_[s]->size()));
+    const int64_t columns = s + 1;
+    if (archive.restoring())
+      scores_.push_back(std::make_shared<Buffer>(Buffer::Lasting(ScoreBytes(columns))));
+    float* row = scores_[s]->as<float>();
+    archive.Bytes(row, ScoreBytes(columns) / 2);
+    if (archive.restoring()) AddExponentials(row, columns);
   }
 }
 

@@ -22,6 +22,9 @@ using V = hn::VFromD<D>;
 // A column's sum of weights at most 1 above this has lost nothing to the exponential's underflow at e^-86.
 constexpr float kLeastSum = 1e-25f;
 constexpr float kLowest = std::numeric_limits<float>::lowest();
+// Between these scales, what an exponential below e^-86 is rounded to is no part of any sum: a row's is at least
+// its largest weight, 1, times the least scale, and a column's, which is 1 over its next scale, is looked at.
+constexpr float kLeastScale = 1e-10f, kLargestScale = 1e10f;
 
 int64_t Length(const SinkhornScores& r, int64_t row) { return r.triangle ? row + 1 : std::ssize(r.rows); }
 
@@ -69,12 +72,42 @@ void BalanceColumns(const SinkhornScores& r, const float* f, float* g, float* su
   for (int64_t b = 0; b < n; ++b) g[b] += std::log(sums[b]);
 }
 
+// The iterations that scale weights, until one would leave the range of scales: how many. g is then what they
+// left it, f too if these were all.
+int BalanceByScales(const SinkhornScores& r, int iterations, float* f, float* g, float* work) {
+  const D d;
+  const int64_t n = std::ssize(r.rows);
+  float *sums = work, *scales = work + n, *rows = work + 2 * n;
+  std::fill_n(scales, n, 1.0f);
+  int done = 0;
+  for (; done < iterations; ++done) {
+    std::fill_n(sums, n, 0.0f);
+    for (int64_t a = 0; a < n; ++a) {
+      const float* weights = r.exponentials[a];
+      const int64_t length = Length(r, a);
+      rows[a] = Sum(d, length, [&](int64_t b, auto count) HWY_ATTR {
+        return Only(d, hn::Mul(Load(d, weights + b, count), Load(d, scales + b, count)), count);
+      });
+      const V scale = hn::Set(d, 1 / rows[a]);
+      ForVectors(d, length, [&](int64_t b, auto count) HWY_ATTR {
+        Store(d, hn::MulAdd(Load(d, weights + b, count), scale, Load(d, sums + b, count)), sums + b, count);
+      });
+    }
+    const auto [least, largest] = std::minmax_element(sums, sums + n);
+    if (!(*least > 1 / kLargestScale && *largest < 1 / kLeastScale)) break;  // or is no number
+    for (int64_t b = 0; b < n; ++b) scales[b] = 1 / sums[b];
+  }
+  for (int64_t b = 0; b < n; ++b) {
+    f[b] = done > 0 ? std::log(rows[b]) : 0;
+    g[b] = -std::log(scales[b]);
+  }
+  return done;
+}
+
 void Balance(const SinkhornScores& r, int iterations, float* f, float* g, float* work) {
   const int64_t n = std::ssize(r.rows);
   float *sums = work, *weights = work + n;
-  std::fill_n(f, n, 0.0f);
-  std::fill_n(g, n, 0.0f);
-  for (int i = 0; i < iterations; ++i) {
+  for (int i = BalanceByScales(r, iterations, f, g, work); i < iterations; ++i) {
     std::fill_n(sums, n, 0.0f);
     for (int64_t a = 0; a < n; ++a) f[a] = BalanceRow(r.rows[a], Length(r, a), g, weights, sums);
     if (*std::min_element(sums, sums + n) < kLeastSum) {

@@ -1,5 +1,6 @@
 #include "engine/ops/sinkhorn.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -40,6 +41,12 @@ Square Balanced(Square r, int iterations) {
   return r;
 }
 
+std::vector<const float*> Pointers(const std::vector<std::vector<float>>& rows) {
+  std::vector<const float*> pointers;
+  for (const auto& row : rows) pointers.push_back(row.data());
+  return pointers;
+}
+
 // Scores of so many rows, and what balancing makes of them, compared with the definition.
 void ExpectBalanced(int64_t n, bool triangle, int iterations, float scale, double tolerance) {
   Random random(n + 7);
@@ -47,12 +54,16 @@ void ExpectBalanced(int64_t n, bool triangle, int iterations, float scale, doubl
   Square r(n, std::vector<double>(n, -std::numeric_limits<double>::infinity()));
   for (int64_t a = 0; a < n; ++a) {
     rows.push_back(random.Normals(triangle ? a + 1 : n, scale));
+    const float largest = *std::ranges::max_element(rows.back());
+    for (float& x : rows.back()) x -= largest;
     std::ranges::copy(rows.back(), r[a].begin());
   }
-  std::vector<const float*> pointers;
-  for (const auto& row : rows) pointers.push_back(row.data());
+  std::vector<std::vector<float>> exponentials = rows;
+  for (auto& row : exponentials) {
+    for (float& x : row) x = std::exp(x);
+  }
   std::vector<float> f(n), g(n), work(BalanceWork(n));
-  Balance({pointers, triangle}, iterations, f.data(), g.data(), work.data());
+  Balance({Pointers(rows), Pointers(exponentials), triangle}, iterations, f.data(), g.data(), work.data());
   const Square expected = Balanced(r, iterations);
   for (int64_t a = 0; a < n; ++a) {
     std::vector<float> weights(rows[a].size());
@@ -82,6 +93,13 @@ TEST(Balance, WhatNoRowPrefersIsBalancedToo) {
       ExpectBalanced(n, triangle, 1, 300, 1e-3);
       ExpectBalanced(n, triangle, 6, 1000, 5e-3);
     }
+  }
+}
+
+// Scales that grow from one iteration to the next, until logarithms go on.
+TEST(Balance, ScalesThatLeaveTheirRangeGoOnAsLogarithms) {
+  for (int iterations : {1, 2, 4, 8, 16, 32}) {
+    for (bool triangle : {false, true}) ExpectBalanced(24, triangle, iterations, 12, 1e-4);
   }
 }
 
