@@ -118,8 +118,7 @@ void PatternRun::Attend(const AttentionRows& rows, const Tile& tile, std::vector
   const Rows of_heads = gates.Cols(queries.first_head, group);
   const Rows of_rows{gates.dtype, of_heads.at(tile.row), tile.count, group, gates.stride * tile.step};
   if (o.gating == PatternOptions::Gating::kHeadsBySoftplus) return MultiplyBySoftplus(of_rows, queries.out);
-  for (int head = 0; head < group; ++head)
-    MultiplyBySigmoid(of_rows.Cols(head, 1), queries.out.Cols(head * o.head_dim, o.head_dim));
+  MultiplyBySigmoid(of_rows, queries.out);
 }
 
 // Tracks of all positions have them at their places.

@@ -111,20 +111,24 @@ void GateRows(Activation activation, const Rows& gate, Matrix<const float> x, co
 void MultiplyBySigmoid(const Rows& gate, const Rows& x) {
   const D d;
   const V one = hn::Set(d, 1.0f);
+  const int64_t part = x.cols / gate.cols;
   for (int64_t r = 0; r < x.rows; ++r) {
     WithRow(gate, r, [&](const auto* from) HWY_ATTR {
       WithRow(x, r, [&](auto* to) HWY_ATTR {
-        if (gate.cols == 1) {
-          const V all = hn::Set(d, hn::GetLane(Load(d, from, First{1})));
-          const V divisor = hn::Add(one, Exp(d, hn::Neg(all)));
+        if (part == 1) {
           return ForVectors(d, x.cols, [&](int64_t i, auto count) HWY_ATTR {
-            Store(d, hn::Div(Load(d, to + i, count), divisor), to + i, count);
+            const V e = Exp(d, hn::Neg(Load(d, from + i, count)));
+            Store(d, hn::Div(Load(d, to + i, count), hn::Add(one, e)), to + i, count);
           });
         }
-        ForVectors(d, x.cols, [&](int64_t i, auto count) HWY_ATTR {
-          const V e = Exp(d, hn::Neg(Load(d, from + i, count)));
-          Store(d, hn::Div(Load(d, to + i, count), hn::Add(one, e)), to + i, count);
-        });
+        for (int64_t g = 0; g < gate.cols; ++g) {
+          const V all = hn::Set(d, hn::GetLane(Load(d, from + g, First{1})));
+          const V divisor = hn::Add(one, Exp(d, hn::Neg(all)));
+          auto* const some = to + g * part;
+          ForVectors(d, part, [&](int64_t i, auto count) HWY_ATTR {
+            Store(d, hn::Div(Load(d, some + i, count), divisor), some + i, count);
+          });
+        }
       });
     });
   }

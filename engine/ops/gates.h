@@ -33,11 +33,10 @@ void BoundedFadings(const Rows& x, const float* scales, const float* bias, float
 // y = x activation(gate). y may be x.
 void GateRows(Activation activation, const Rows& gate, Matrix<const float> x, const Rows& y);
 
-// x *= 1 / (1 + exp(-gate)), number by number, or row by row where the gate has one column
+// Of each row of x as many neighbours as there are columns to each column of the gate:
+// x *= 1 / (1 + exp(-gate))
 void MultiplyBySigmoid(const Rows& gate, const Rows& x);
-
-// Of each row of x as many neighbours as there are columns to each column of the gate: x *= log(1 +
-// exp(gate))
+// x *= log(1 + exp(gate))
 void MultiplyBySoftplus(const Rows& gate, const Rows& x);
 
 // x *= sqrt(1 - fadings^2): what is added to a state is as large as what fades of it. fadings from 0 to 1.

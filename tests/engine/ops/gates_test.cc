@@ -111,6 +111,19 @@ TEST(MultiplyBySigmoid, TakesSharesOfNumbersInTheirOwnType) {
   }
 }
 
+TEST(MultiplyBySigmoid, TakesAGateForSomeNeighbours) {
+  std::vector<float> gate = Random(1).Normals(3 * 4), x = Random(2).Normals(3 * 4 * 19), y = x;
+  std::vector<Bf16> half = ToBf16s(gate), rounded = ToBf16s(x), out = rounded;
+  MultiplyBySigmoid(View(gate, 3), View(y, 3));
+  MultiplyBySigmoid(View(half, 3), View(out, 3));
+  for (size_t i = 0; i < x.size(); ++i) {
+    const auto share = [](double g) { return 1 / (1 + std::exp(-g)); };
+    EXPECT_NEAR(y[i], x[i] * share(gate[i / 19]), 1e-6);
+    const double exact = ToFloat(rounded[i]) * share(ToFloat(half[i / 19]));
+    EXPECT_NEAR(ToFloat(out[i]), exact, 0.004 * std::abs(exact));
+  }
+}
+
 TEST(MultiplyBySoftplus, TakesAGateForSomeNeighbours) {
   std::vector<float> gate = Random(1).Normals(3 * 4), x = Random(2).Normals(3 * 4 * 19), y = x;
   gate[5] = 90;  // beyond what exp holds
