@@ -7,7 +7,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs/survey.md"
 # Of published checkpoints, and not of the survey "Efficient Transformers" (Tay et al. 2022).
 NOT_SURVEYED = {"disentangled", "mamba2", "gated_delta", "lightning", "short_convolution", "mamba",
-                "rg_lru", "latent", "side_by_side", "kimi_delta", "rwkv", "rwkv_channel", "transient_global", "yoso", "fourier",
+                "rg_lru", "latent", "side_by_side", "kimi_delta", "rwkv", "rwkv_channel", "transient_global", "yoso", "fourier", "relative_segments",
                 "twice-read-encoder"}
 
 

@@ -66,6 +66,12 @@ struct ImageRows {
   bool fixed = false;  // it takes no others
 };
 
+// Rows that stand for several places each, one after another: the first `apart` rows for none, each other one
+// `step` places after the one before; those of a source, `source_step`, which divides it.
+struct RowSpacing {
+  int64_t apart = 0, step = 1, source_step = 1;
+};
+
 // What a variant may know of the model it stands in.
 struct AttentionSetting {
   int64_t width = 0;    // hidden_size
@@ -81,6 +87,8 @@ struct AttentionSetting {
   int64_t front = 0;
   // Of the model's norms: added inside their roots, and to their weights when those are loaded.
   float norm_eps = 1e-5f, norm_offset = 0;
+  // Of rows that were pooled: then a source is the same sequence, pooled less. None: a row is a place.
+  std::optional<RowSpacing> spacing{};
 };
 
 // What a request may say of each row beside its token, as an integer: the row's label. 0 is nothing special.
@@ -156,6 +164,8 @@ struct AttentionRows {
   int64_t columns = 0;  // rows beside each other where they are an image that is as large as it likes; else 0
   const int32_t* labels = nullptr;  // [count], of the kind that Attention::labels() reads; or none are given
   const int32_t* source_labels = nullptr;  // the same of all rows of the source, where those are labelled
+  const int32_t* types = nullptr;         // [count], as a request types its tokens; or all are 0
+  const int32_t* source_types = nullptr;  // the same of all rows that are keys
   // Where the weights of the rows' softmax go, if somebody asks for them: [Attention::weighing_heads(),
   // count, weight_keys] floats, keys at their positions, 0 where a row does not see a key. Tasks then take up
   // to twice their cost.

@@ -13,25 +13,21 @@
 // distances that come up, those with a block's keys for each tile that reads it.
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <memory>
-#include <numbers>
 #include <optional>
 #include <utility>
 #include <vector>
 
+#include "engine/attention/distance_table.h"
 #include "engine/attention/pattern_attention.h"
 #include "engine/base/round.h"
 #include "engine/base/status.h"
-#include "engine/ops/microkernel.h"
-#include "engine/ops/pack.h"
 #include "engine/ops/rows.h"
 
 namespace heed {
 namespace {
 
-constexpr int64_t kPanel = kSoftmaxPiece;
-constexpr int64_t kRoom = 8;  // rows that the micro-kernel may compute beyond a tile's
+constexpr int64_t kPanel = DistanceTable::kPanel;
 constexpr int64_t kMostDistance = 1 << 16;
 constexpr int64_t kMostRelative =
     1 << 12;  // of span: a task holds two products of this many columns for each of its rows
@@ -67,89 +63,9 @@ class DistanceColumns {
   std::vector<int32_t> columns_;  // by places ahead, from -far_ on; they descend
 };
 
-// Projected rows of R, of each head packed for the micro-kernel, times scale * log2(e), as biases are.
-class PositionTable {
- public:
-  PositionTable(const PatternOptions& options, const Matrix<float>& relative, const Product& projection,
-                DType type)
-      : panel_bytes_(kPanel * RoundUp(options.head_dim * SizeOf(type), 4)),
-        panels_(RoundUp(relative.rows, kPanel) / kPanel),
-        packed_(Buffer::Zeros(options.heads * panels_ * panel_bytes_)) {
-    const int64_t out = projection.weight.dim(0), rows = panels_ * kPanel;
-    Buffer projected((rows + kRoom) * out * sizeof(float)), rounded(rows * out * SizeOf(type));
-    const Rows floats{DType::kF32, projected.as<float>(), relative.rows, out, out};
-    const Rows typed{type, rounded.as<void>(), relative.rows, out, out};
-    const PackedWeights weights =
-        PackedWeights::Pack({{projection.weight, projection.bias}}, Precision::kF32);
-    Scratch scratch;
-    Team alone;
-    Gemm(alone, {{DType::kF32, relative.data, relative.rows, relative.cols, relative.stride}}, weights,
-         {.out = floats}, scratch);
-    Scale(static_cast<float>(options.scale * std::numbers::log2e), floats.As<float>());
-    Convert(floats, typed);
-    for (int head = 0; head < options.heads; ++head) {
-      const Rows of_head = typed.Cols(head * options.head_dim, options.head_dim);
-      for (int64_t row = 0; row < relative.rows; row += kPanel)
-        PackColumns(of_head.Slice(row, std::min(kPanel, relative.rows - row)), 0, kPanel,
-                    PanelOf(head, row / kPanel));
-    }
-  }
-  const void* Panel(int head, int64_t panel) const {
-    return const_cast<PositionTable*>(this)->PanelOf(head, panel);
-  }
-  int64_t bytes() const { return static_cast<int64_t>(packed_.size()); }
-
- private:
-  char* PanelOf(int head, int64_t panel) {
-    return packed_.as<char>() + (head * panels_ + panel) * panel_bytes_;
-  }
-
-  int64_t panel_bytes_, panels_;
-  Buffer packed_;
-};
-
 struct Positions {
   DistanceColumns columns;
-  std::optional<PositionTable> keys, queries;  // kr, qr
-};
-
-// Rows of a head with the zeros that the micro-kernel reads behind an odd head_dim, and its products with a
-// table.
-class HeadProducts {
- public:
-  HeadProducts(DType type, int64_t dim, int64_t columns, Scratch& scratch)
-      : pitch_(RoundUp(dim, 16)),
-        rows_{type, scratch.Take<char>(Bytes(type, dim)), 0, dim, pitch_},
-        products_{scratch.Take<float>(kRows * columns), kRows, columns, columns} {
-    std::memset(rows_.data, 0, Bytes(type, dim));
-  }
-  static int64_t ScratchBytes(DType type, int64_t dim, int64_t columns) {
-    return Scratch::Piece(Bytes(type, dim)) + Scratch::Piece(kRows * columns * SizeOf(DType::kF32));
-  }
-  void Set(const Rows& rows) {
-    rows_.rows = rows.rows;
-    for (int64_t r = 0; r < rows.rows; ++r)
-      std::memcpy(rows_.at(r), rows.at(r), rows.cols * SizeOf(rows.dtype));
-  }
-  void Multiply(const PositionTable& table, int head, int64_t panel) const {
-    const MicroKernel* kernel = MicroKernel::Get({.a = rows_.dtype,
-                                                  .m = RoundRows(static_cast<int>(rows_.rows)),
-                                                  .n = kPanel,
-                                                  .k = static_cast<int>(rows_.cols),
-                                                  .lda = rows_.stride,
-                                                  .ldb = kPanel,
-                                                  .ldc = products_.stride});
-    kernel->Run(rows_.at(0), table.Panel(head, panel), products_.data + panel * kPanel);
-  }
-  const float* row(int64_t r) const { return products_.row(r); }
-
- private:
-  static constexpr int64_t kRows = std::max<int64_t>(SoftmaxCore::kTile, kKeyBlock) + kRoom;
-  static int64_t Bytes(DType type, int64_t dim) { return kRows * RoundUp(dim, 16) * SizeOf(type); }
-
-  int64_t pitch_;
-  Rows rows_;
-  Matrix<float> products_;
+  std::optional<DistanceTable> keys, queries;  // kr, qr
 };
 
 // What the two tables bring to a tile of rows.
@@ -168,7 +84,7 @@ class DisentangledBias : public ScoreBias {
     std::fill_n(ready_, Columns(positions) / kPanel, false);
   }
   static int64_t ScratchBytes(const Positions& positions, DType type, int64_t dim) {
-    return 2 * HeadProducts::ScratchBytes(type, dim, Columns(positions)) +
+    return 2 * DistanceProducts::ScratchBytes(type, dim, Columns(positions)) +
            Scratch::Piece(Columns(positions) / kPanel) +
            Scratch::Piece(SoftmaxCore::kTile * kSpreadPitch * SizeOf(DType::kF32));
   }
@@ -180,9 +96,9 @@ class DisentangledBias : public ScoreBias {
   const Positions& positions_;
   int head_;
   Rows k_;
-  HeadProducts of_rows_;
-  mutable HeadProducts of_keys_;  // of the block at hand
-  bool* ready_;                   // of each panel of of_rows_, whether it was computed
+  DistanceProducts of_rows_;
+  mutable DistanceProducts of_keys_;  // of the block at hand
+  bool* ready_;                       // of each panel of of_rows_, whether it was computed
   float* spread_;
 };
 
@@ -195,8 +111,8 @@ void DisentangledBias::Mark(const BiasBlock& block, std::span<SoftmaxRow> rows) 
   of_keys_.Set(k_.Slice(begin, end - begin));
   for (int64_t panel = first; panel <= last; ++panel) {
     if (positions_.keys && !std::exchange(ready_[panel], true))
-      of_rows_.Multiply(*positions_.keys, head_, panel);
-    if (positions_.queries) of_keys_.Multiply(*positions_.queries, head_, panel);
+      of_rows_.Multiply(*positions_.keys, head_, panel, panel * kPanel);
+    if (positions_.queries) of_keys_.Multiply(*positions_.queries, head_, panel, panel * kPanel);
   }
   for (size_t r = 0; r < rows.size(); ++r) {
     float* values = spread_ + static_cast<int64_t>(r) * kSpreadPitch;
@@ -279,10 +195,10 @@ absl::StatusOr<std::unique_ptr<Attention>> NewDisentangledAttention(const Attent
   Positions positions{.columns = DistanceColumns(max_distance, buckets), .keys = {}, .queries = {}};
   const int64_t rows = positions.columns.count();
   ASSIGN_OR_RETURN(std::vector<float> relative, LoadRelative(scope, rows, setting.width, eps));
-  const auto load = [&](bool wanted, const char* name, std::optional<PositionTable>& table) -> absl::Status {
+  const auto load = [&](bool wanted, const char* name, std::optional<DistanceTable>& table) -> absl::Status {
     if (!wanted) return absl::OkStatus();
     ASSIGN_OR_RETURN(const Product projection, LoadProduct(scope, name, setting.width, setting.width));
-    relative.resize((rows + kRoom) * setting.width);  // the product reads beyond its rows
+    relative.resize((rows + DistanceTable::kRoom) * setting.width);  // the product reads beyond its rows
     table.emplace(options, Matrix<float>{relative.data(), rows, setting.width, setting.width}, projection,
                   ActivationType(setting.precision));
     return absl::OkStatus();

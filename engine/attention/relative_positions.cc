@@ -189,22 +189,24 @@ absl::StatusOr<RelativePositions> RelativePositions::Load(const AttentionSetting
                            type);
 }
 
-// With room for the micro-kernel's rounding.
-Rows RelativePositions::Biased(const Rows& q, const std::vector<float>& bias, int head,
-                               Scratch& scratch) const {
+Rows WithBias(const Rows& q, const float* bias, Scratch& scratch) {
   const int64_t pitch = RoundUp(q.cols, 16), bytes = (q.rows + kRounding) * pitch * SizeOf(q.dtype);
   const Rows sum{q.dtype, scratch.Take<char>(bytes), q.rows, q.cols, pitch};
   std::memset(sum.data, 0, bytes);
   const ScratchFrame frame(scratch);
   const Rows wide{DType::kF32, scratch.Take<float>(q.rows * q.cols), q.rows, q.cols, q.cols};
   Convert(q, wide);
-  const float* of_head = bias.data() + head * head_dim_;
   for (int64_t r = 0; r < q.rows; ++r) {
     float* row = wide.As<float>().row(r);
-    for (int64_t c = 0; c < q.cols; ++c) row[c] += of_head[c];
+    for (int64_t c = 0; c < q.cols; ++c) row[c] += bias[c];
   }
   Convert(wide, sum);
   return sum;
+}
+
+int64_t WithBiasScratchBytes(DType type, int64_t head_dim) {
+  return Scratch::Piece((SoftmaxCore::kTile + kRounding) * RoundUp(head_dim, 16) * SizeOf(type)) +
+         Scratch::Piece(SoftmaxCore::kTile * head_dim * SizeOf(DType::kF32));
 }
 
 std::unique_ptr<ScoreBias> RelativePositions::Bias(int head, const Rows& for_positions,

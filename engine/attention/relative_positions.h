@@ -50,6 +50,11 @@ class RelativeTable {
   Buffer panels_;  // [heads][held / kSoftmaxPiece]
 };
 
+// A head's rows with a number added to each column, behind them the zeros that the micro-kernel reads.
+// SoftmaxCore::kTile rows at most; they live as long as the scratch.
+Rows WithBias(const Rows& q, const float* bias, Scratch& scratch);
+int64_t WithBiasScratchBytes(DType type, int64_t head_dim);
+
 // Const and thread-safe.
 class RelativePositions {
  public:
@@ -75,7 +80,9 @@ class RelativePositions {
   RelativePositions(std::vector<float> u, std::vector<float> v, RelativeTable table, int64_t head_dim,
                     DType type)
       : u_(std::move(u)), v_(std::move(v)), table_(std::move(table)), head_dim_(head_dim), type_(type) {}
-  Rows Biased(const Rows& q, const std::vector<float>& bias, int head, Scratch& scratch) const;
+  Rows Biased(const Rows& q, const std::vector<float>& bias, int head, Scratch& scratch) const {
+    return WithBias(q, bias.data() + head * head_dim_, scratch);
+  }
 
   std::vector<float> u_, v_;
   RelativeTable table_;

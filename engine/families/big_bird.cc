@@ -4,6 +4,8 @@
 //   SequenceClassification  classifier.{dense (hidden_act), out_proj}, of the first row
 //   TokenClassification     classifier
 #include <cmath>
+#include <string>
+#include <vector>
 
 #include "engine/base/status.h"
 #include "engine/families/bert.h"
@@ -12,6 +14,23 @@
 
 namespace heed {
 namespace {
+
+// A plan of random blocks, [heads, blocks - 2, num_random_blocks] of a layer, that stands beside the weights
+// (by golden cases): the blocks that transformers draws when it trains.
+void TakePlan(Checkpoint& checkpoint, NativeModel& model) {
+  Json& layers = model.config["layers"];
+  for (size_t i = 0; i < layers.size(); ++i) {
+    const std::string stored = Cat("rand_attn.", i);
+    Json& attention = layers[i]["attention"];
+    if (!checkpoint.Has(stored) || attention["type"] != "bigbird") return;
+    const std::vector<int64_t> shape = checkpoint.ShapeOf(stored);
+    if (shape.size() != 3) return checkpoint.fields().Fail(stored + " is no plan of blocks");
+    attention.erase("first_block_count");
+    attention["num_blocks"] = shape[1] + 2;
+    attention["num_random_blocks"] = shape[2];
+    model.tensors->Add(Cat("layers.", i, ".attention.random_blocks"), stored);
+  }
+}
 
 // Keys that have other defaults than BERT's, and those that BERT has not.
 void ReadShape(JsonFields& fields, Json& config) {
@@ -31,6 +50,7 @@ absl::StatusOr<NativeModel> ReadBigBirdFamily(Checkpoint& checkpoint) {
   const std::string prefix = checkpoint.Prefix("bert."), &task = checkpoint.task();
   NativeModel model = ReadBertEncoder(checkpoint, {.prefix = prefix});
   ReadShape(checkpoint.fields(), model.config);
+  TakePlan(checkpoint, model);
   TensorView& tensors = *model.tensors;
   tensors.Ignore(prefix + "pooler.*");
   if (task == "MaskedLM" || task == "PreTraining") {

@@ -41,6 +41,10 @@ class Checkpoint {
   // An error that lists what there is.
   absl::Status UnknownTask(std::initializer_list<std::string_view> known) const;
   bool Has(const std::string& tensor) const { return weights_.Has(tensor); }
+  // Of one that the file has.
+  const std::vector<int64_t>& ShapeOf(const std::string& tensor) const {
+    return weights_.tensors().at(tensor).shape;
+  }
   // "bert." where tensors begin so; "" where they are of a base model, which names them without.
   std::string Prefix(const std::string& base) const;
   // The major number of the transformers_version that wrote config.json; 4 where none is told.

@@ -1,7 +1,7 @@
 // "reformer" (Kitaev et al. 2020): two streams, each layer's attention reads the one and changes the other,
 // its feed-forward the other way; what the last norm and heads read is both side by side. Layers are "local",
-// of blocks and those beside them, or "lsh"; a decoder with is_decoder, else an encoder, which is served
-// without "local". Names: reformer.embeddings.{word_embeddings, position_embeddings},
+// of blocks and those beside them, or "lsh"; a decoder with is_decoder, else an encoder. Names:
+// reformer.embeddings.{word_embeddings, position_embeddings},
 // reformer.encoder.layers.I.{attention.{layer_norm, self_attention.{query, key, value or query_key, value},
 // output.dense}, feed_forward.{layer_norm, dense.dense, output.dense}}, reformer.encoder.layer_norm; without
 // "reformer." in a base model. Positions are a table, or axial: those of a grid, of which a file has the
@@ -9,9 +9,12 @@
 //   ModelWithLMHead, MaskedLM   lm_head.{decoder, bias}
 //   SequenceClassification      classifier.{dense (tanh), out_proj}, of the first row
 //   QuestionAnswering           qa_outputs;  Model  the rows as they are
-// A file has no rotations, by which tokens are hashed: they are drawn once, the same for all texts. A number
-// of buckets that each text's length decides (num_buckets null) is not served.
+// A file has no rotations, by which tokens are hashed: they are drawn once, the same for all texts. Where it
+// does not say how many buckets there are (num_buckets null), it is as many as transformers takes when its
+// first text is as long as may be.
 #include <algorithm>
+#include <bit>
+#include <cmath>
 #include <memory>
 #include <random>
 #include <string>
@@ -61,14 +64,6 @@ std::vector<bool> ReadKinds(JsonFields& fields) {
   return hashed;
 }
 
-// In an encoder the first chunk would read the last.
-Json LocalLayer(JsonFields& fields, bool causal) {
-  if (!causal) fields.Fail("attn_layers: \"local\" is served in decoders (is_decoder)");
-  return {{"type", "blockwise"},
-          {"block", Size(fields, "local_attn_chunk_length", 64)},
-          {"blocks_before", fields.Int("local_num_chunks_before", 1, 0, kMostSize)}};
-}
-
 // How many columns a round's rotations have: half of the buckets, or of each factor of their number.
 int64_t Directions(JsonFields& fields, const Json& buckets) {
   int64_t sum = 0;
@@ -80,10 +75,53 @@ int64_t Directions(JsonFields& fields, const Json& buckets) {
   return sum;
 }
 
-Json HashedLayer(JsonFields& fields, bool causal) {
-  const Json& buckets = fields.Raw("num_buckets");
-  if (buckets.is_null())
-    fields.Fail("num_buckets: null, a number for each text by its length, is not served");
+// In an encoder the first chunk reads the last, of a text filled up to whole chunks of both kinds of layers.
+Json LocalLayer(JsonFields& fields, bool causal, bool hashes) {
+  const int64_t chunk = Size(fields, "local_attn_chunk_length", 64),
+                of_hashes = Size(fields, "lsh_attn_chunk_length", 64), filled = hashes ? of_hashes : chunk;
+  const int64_t after = fields.Int("local_num_chunks_after", 0, 0, kMostSize);
+  Json attention = {{"type", "blockwise"},
+                    {"block", chunk},
+                    {"blocks_before", fields.Int("local_num_chunks_before", 1, 0, kMostSize)}};
+  if (filled % chunk != 0)
+    fields.Fail(Cat("local_attn_chunk_length: ", chunk, "; one that divides lsh_attn_chunk_length, ",
+                    of_hashes, ", is served"));
+  if (!causal) attention["blocks_after"] = after;
+  if (!causal) attention["wrap_unit"] = filled;
+  return attention;
+}
+
+// 2^power buckets, as transformers factorises them.
+Json BucketsOf(JsonFields& fields, int64_t power) {
+  const int64_t chunk = Size(fields, "lsh_attn_chunk_length", 64),
+                chunks = Size(fields, "max_position_embeddings", 4096) / chunk,
+                limit = 2 * std::max(static_cast<int64_t>(std::sqrt(static_cast<double>(chunks))), chunk),
+                buckets = int64_t{1} << power;
+  if (buckets <= limit) return buckets;
+  return {int64_t{1} << power / 2, int64_t{1} << (power - power / 2)};
+}
+
+// Where config.json does not say: of rotations that stand beside the weights (by golden cases) those that
+// have so many directions, else those of the longest text.
+Json BucketsOfLength(Checkpoint& checkpoint, const std::string& rotations) {
+  constexpr int64_t kMostPower = 20;
+  JsonFields& fields = checkpoint.fields();
+  const std::vector<int64_t> shape =
+      checkpoint.Has(rotations) ? checkpoint.ShapeOf(rotations) : std::vector<int64_t>();
+  for (int64_t power = 1; power <= kMostPower && !shape.empty(); ++power) {
+    const Json buckets = BucketsOf(fields, power);
+    if (Directions(fields, buckets) == shape.back()) return buckets;
+  }
+  const int64_t chunks =
+      Size(fields, "max_position_embeddings", 4096) / Size(fields, "lsh_attn_chunk_length", 64);
+  const auto power = static_cast<int64_t>(std::bit_width(static_cast<uint64_t>(2 * chunks))) - 1;
+  return BucketsOf(fields, std::clamp<int64_t>(power, 1, kMostPower));
+}
+
+Json HashedLayer(Checkpoint& checkpoint, bool causal, const std::string& rotations) {
+  JsonFields& fields = checkpoint.fields();
+  const Json& told = fields.Raw("num_buckets");
+  const Json buckets = told.is_null() ? BucketsOfLength(checkpoint, rotations) : told;
   Json attention = {{"type", "lsh"},
                     {"chunk_length", Size(fields, "lsh_attn_chunk_length", 64)},
                     {"num_hashes", Size(fields, "num_hashes", 1)},
@@ -96,10 +134,12 @@ Json HashedLayer(JsonFields& fields, bool causal) {
 
 // Whatever the decoder's or encoder's layers are: `told` are those of config.json.
 void SetLayers(Checkpoint& checkpoint, const Layers& told, bool causal, Json& config) {
-  JsonFields& fields = checkpoint.fields();
+  const bool hashes = std::ranges::count(told.hashed, true) > 0;
   config["layers"] = Json::array();
   for (const bool hashed : told.hashed) {
-    Json attention = hashed ? HashedLayer(fields, causal) : LocalLayer(fields, causal);
+    const std::string rotations = Cat("rotations.", config["layers"].size());
+    Json attention =
+        hashed ? HashedLayer(checkpoint, causal, rotations) : LocalLayer(checkpoint.fields(), causal, hashes);
     attention["head_dim"] = told.head_dim;
     config["layers"].push_back({{"attention", attention}});
   }

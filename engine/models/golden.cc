@@ -4,12 +4,14 @@
 #include <cmath>
 #include <cstdlib>
 #include <functional>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <numeric>
 #include <set>
 
 #include "engine/base/status.h"
+#include "engine/models/golden_draws.h"
 #include "engine/models/model.h"
 #include "engine/models/patches.h"
 #include "engine/models/rounding_noise.h"
@@ -28,7 +30,6 @@ constexpr int64_t kMostValues = 1 << 24;  // of a table's column
 // the largest; where the data decide who meets, few draws send a row elsewhere.
 constexpr int kDraws = 4, kDrawsOfDeciding = 16;
 constexpr double kMargin = 3;
-constexpr std::string_view kDrawn = "rotations.";  // the Reformer's, of a layer
 
 struct Case {
   std::string name;
@@ -190,12 +191,24 @@ void TakeExpected(Case& c) {
     c.expected.insert(c.expected.end(), {c.expected_start[i], c.expected_end[i]});
 }
 
-absl::StatusOr<std::vector<Case>> ReadCases(const Weights& file, const ModelInfo& info) {
+// A folder's cases.
+struct CasesFile {
+  std::string folder;
+  std::unique_ptr<Weights> tensors;
+  Draws draws;
+
+  // Whose draws a case was made with: its own, or those of all that have none.
+  std::string DrawsOf(const std::string& name) const { return draws.contains(name) ? name : ""; }
+};
+
+// Those that were made with the draws `of`.
+absl::StatusOr<std::vector<Case>> ReadCases(const CasesFile& file, const std::string& of,
+                                            const ModelInfo& info) {
   const Architecture architecture = info.architecture;
   std::map<std::string, Case> cases;
-  for (const auto& [name, form] : file.tensors()) {
-    if (name.starts_with(kDrawn)) continue;
-    ASSIGN_OR_RETURN(const Tensor tensor, file.Read(name));
+  for (const auto& [name, form] : file.tensors->tensors()) {
+    if (DrawnName(name) || file.DrawsOf(name.substr(0, name.find('.'))) != of) continue;
+    ASSIGN_OR_RETURN(const Tensor tensor, file.tensors->Read(name));
     size_t dot = name.find('.');
     std::string key = dot == std::string::npos ? "" : name.substr(dot + 1);
     Case& c = cases[name.substr(0, dot)];
@@ -450,16 +463,6 @@ void CheckDecoder(const Model& model, const Case& c, const Output& whole, Compar
                   InPieces(model, c, {1}, threads, restore));
 }
 
-// What all of a folder's cases were made with, where transformers draws it anew each time.
-absl::StatusOr<std::unique_ptr<Weights>> DrawnOf(const Weights& file) {
-  std::map<std::string, Tensor> drawn;
-  for (const auto& [name, form] : file.tensors()) {
-    if (!name.starts_with(kDrawn)) continue;
-    ASSIGN_OR_RETURN(drawn[name], file.Read(name));
-  }
-  return Weights::Of(std::move(drawn));
-}
-
 // What noise does to a model: itself in f32, and as often as draws with noise.
 struct Noisy {
   std::unique_ptr<const Model> without;
@@ -506,18 +509,17 @@ void CheckWeights(const Model& model, const Noisy& noisy, const Case& c, int64_t
       .Add(Cat("weights.", layer), c.weights.at(layer), weights(model));
 }
 
-}  // namespace
-
-absl::StatusOr<std::vector<GoldenResult>> CheckModelCases(const std::string& folder, Precision precision,
-                                                          Threads& threads) {
-  ASSIGN_OR_RETURN(std::unique_ptr<Weights> file, Weights::LoadFile(folder + "/cases.safetensors"));
-  ASSIGN_OR_RETURN(const std::unique_ptr<Weights> drawn, DrawnOf(*file));
+// Those that were made with the draws `of`.
+absl::StatusOr<std::vector<GoldenResult>> CheckCases(const CasesFile& file, const std::string& of,
+                                                     Precision precision, Threads& threads) {
+  const std::unique_ptr<Weights> drawn = Weights::Of(file.draws.at(of));
   ASSIGN_OR_RETURN(std::unique_ptr<const Model> model,
-                   LoadModel(folder, {.precision = precision, .drawn = drawn.get()}));
-  ASSIGN_OR_RETURN(const Noisy noisy, LoadNoisy(folder, model->info(), *drawn));
-  ASSIGN_OR_RETURN(std::vector<Case> cases, ReadCases(*file, model->info()));
-  std::map<std::string, Output> together = Together(*model, cases, threads);
+                   LoadModel(file.folder, {.precision = precision, .drawn = drawn.get()}));
+  ASSIGN_OR_RETURN(const std::vector<Case> cases, ReadCases(file, of, model->info()));
   std::vector<GoldenResult> results;
+  if (cases.empty()) return results;
+  ASSIGN_OR_RETURN(const Noisy noisy, LoadNoisy(file.folder, model->info(), *drawn));
+  std::map<std::string, Output> together = Together(*model, cases, threads);
   for (const Case& c : cases) {
     results.push_back({.name = c.name});
     const GoldenBound bound = c.expected.empty() ? GoldenBound() : BoundOf(noisy, c, threads);
@@ -547,6 +549,21 @@ absl::StatusOr<std::vector<GoldenResult>> CheckModelCases(const std::string& fol
       if (own != generated.end())
         comparison.Problem(Cat("greedy: token ", own - generated.begin(), " is ", *own, ", not ", *other));
     }
+  }
+  return results;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<GoldenResult>> CheckModelCases(const std::string& folder, Precision precision,
+                                                          Threads& threads) {
+  CasesFile file{.folder = folder, .tensors = nullptr, .draws = {}};
+  ASSIGN_OR_RETURN(file.tensors, Weights::LoadFile(folder + "/cases.safetensors"));
+  ASSIGN_OR_RETURN(file.draws, ReadDraws(*file.tensors));
+  std::vector<GoldenResult> results;
+  for (const auto& [of, drawn] : file.draws) {
+    ASSIGN_OR_RETURN(std::vector<GoldenResult> some, CheckCases(file, of, precision, threads));
+    std::ranges::move(some, std::back_inserter(results));
   }
   return results;
 }

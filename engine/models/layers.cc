@@ -41,7 +41,8 @@ absl::StatusOr<AttentionSublayer> LoadAttention(const LayerPlan& plan, const Jso
                            .image = cross ? std::nullopt : plan.image,
                            .front = cross ? 0 : plan.front,
                            .norm_eps = plan.norm.eps,
-                           .norm_offset = plan.norm.weight_offset};
+                           .norm_offset = plan.norm.weight_offset,
+                           .spacing = plan.spacing};
   JsonFields fields(options, setting.where);
   setting.num_heads = static_cast<int>(fields.Int("num_heads", plan.num_heads, 1, plan.width));
   ASSIGN_OR_RETURN(std::unique_ptr<Attention> attention, NewAttention(setting, fields, scope));

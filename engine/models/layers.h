@@ -30,6 +30,7 @@ struct LayerPlan {
   bool causal = false;
   bool first_unnormed = false;  // the first layer's attention has no norm
   int64_t front = 0;            // rows of the set before those of the input, which all see and which see all
+  std::optional<RowSpacing> spacing;  // of the set's rows
   int64_t group = 0;            // rows that attend to one another alone; 0: as the set says
   int source = Stack::kItself;  // the set that cross-attention reads
   int64_t source_width = 0;     // of its rows; 0: width

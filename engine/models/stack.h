@@ -60,7 +60,9 @@ struct RowSet {
   // attention of one pass.
   bool remembered = false;
   bool labelled = true;      // a request's labels are of its rows, if they have ids and nobody remembers it
-  bool typed = false;        // a request's types are of its rows, which are tokens
+  bool typed = false;        // a request's types are of its rows, which are tokens or have the type of one:
+  // Of which of the input's, where they are none.
+  std::function<int64_t(int64_t row)> typed_as{};
   int64_t front = 0;         // rows before those of the input, which the model brings
   int32_t id_before = -1;    // its ids are the input's one row later, behind this one; -1: as they are
   int64_t inputs_width = 0;  // numbers that a row begins with, beside the residual stream; 0: none

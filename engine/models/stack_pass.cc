@@ -53,7 +53,10 @@ void StackPass::AddRows(int set, const Share& share) {
     if (of.id_before >= 0) rows.ids.push_back(of.id_before);
     rows.ids.insert(rows.ids.end(), ids.begin(), ids.end() - (of.id_before >= 0 ? 1 : 0));
   }
-  if (of.typed) {
+  if (of.typed_as) {
+    for (int64_t i = 0; i < part.count; ++i)
+      rows.types.push_back(share.types.empty() ? 0 : share.types[of.typed_as(i)]);
+  } else if (of.typed) {
     rows.types.resize(rows.ids.size());
     std::ranges::copy(share.types, rows.types.end() - std::ssize(share.types));
   }
@@ -362,6 +365,12 @@ AttentionRows StackPass::RowsOf(int share, const Attend& attend, bool source) co
   rows.first = of.first;
   if (attend.cross()) rows.source_count = source ? part(share, attend.source).count : 0;
   if (const auto& columns = stack_.sets()[attend.set].columns) rows.columns = columns(shares_[share].size);
+  const int read = attend.cross() ? attend.source : attend.set;
+  const auto types = [&](int set) {
+    return stack_.sets()[set].typed ? sets_[set].types.data() + part(share, set).row : nullptr;
+  };
+  rows.types = types(attend.set);
+  rows.source_types = types(read);
   if (attend.attention().labels().kind == RowLabel::kNone) return rows;
   const auto labels = [&](int set) {
     const Part& labelled = part(share, set);

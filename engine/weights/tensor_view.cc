@@ -91,6 +91,20 @@ absl::StatusOr<Tensor> TakePart(const Tensor& tensor, int64_t groups, const std:
   return room.tensor;
 }
 
+absl::StatusOr<Tensor> Widen(const Tensor& tensor, int64_t groups, int64_t size) {
+  if (tensor.rank() == 0 || tensor.dim(0) % groups != 0 || tensor.dim(0) / groups > size)
+    return Invalid("shape ", ShapeText(tensor.shape), " has not rows of ", groups, " groups of ", size,
+                   " at most");
+  const int64_t count = tensor.dim(0) / groups, bytes = RowBytes(tensor);
+  std::vector<int64_t> shape = tensor.shape;
+  shape[0] = groups * size;
+  const Room room = NewRoom(tensor.dtype, std::move(shape));
+  std::memset(room.memory->as<char>(), 0, groups * size * bytes);
+  for (int64_t group = 0; group < groups; ++group)
+    std::memcpy(room.memory->as<char>() + group * size * bytes, RowOf(tensor, group * count), count * bytes);
+  return room.tensor;
+}
+
 absl::StatusOr<Tensor> Shape(Tensor tensor, std::vector<int64_t> shape) {
   int64_t known = 1;
   for (const int64_t size : shape) known *= size < 0 ? 1 : size;
@@ -183,6 +197,12 @@ ViewedTensor ViewedTensor::Of(Tensor tensor) {
   return {{}, [tensor = std::move(tensor)](const Weights&) -> absl::StatusOr<Tensor> { return tensor; }};
 }
 
+ViewedTensor ViewedTensor::Zeros(std::vector<int64_t> shape) {
+  const Room room = NewRoom(DType::kF32, std::move(shape));
+  std::memset(room.memory->as<char>(), 0, room.memory->size());
+  return Of(room.tensor);
+}
+
 ViewedTensor ViewedTensor::Joined(const std::vector<ViewedTensor>& parts) {
   const std::vector<std::string> names = NamesOf(parts);
   return {names, MakerOf(parts, names, Join)};
@@ -233,6 +253,10 @@ ViewedTensor ViewedTensor::MatrixOf(int64_t i) const {
 
 ViewedTensor ViewedTensor::PartOfGroups(int64_t groups, const std::vector<int64_t>& sizes, int part) const {
   return Then([=](const Tensor& tensor) { return TakePart(tensor, groups, sizes, part); });
+}
+
+ViewedTensor ViewedTensor::WidenedGroups(int64_t groups, int64_t size) const {
+  return Then([=](const Tensor& tensor) { return Widen(tensor, groups, size); });
 }
 
 ViewedTensor ViewedTensor::Shaped(std::vector<int64_t> shape) const {

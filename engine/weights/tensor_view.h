@@ -22,6 +22,7 @@ class ViewedTensor {
   ViewedTensor(std::string name);  // the file's, as it is; implicit, since most are no more than renamed
   // Computed, and in no file.
   static ViewedTensor Of(Tensor tensor);
+  static ViewedTensor Zeros(std::vector<int64_t> shape);  // f32
   // The rows of one after the rows of another; all but their number of rows is alike.
   static ViewedTensor Joined(const std::vector<ViewedTensor>& parts);
   // Of a grid's places in raster order: beside one another the rows that the axes' tables, [size, width],
@@ -36,6 +37,8 @@ class ViewedTensor {
   // The rows are `groups` groups of equal size, which are cut in parts by `sizes`: of each group the part
   // `part`. {3, {1, 1, 1}, 0} of 12 rows: 0, 4, 8 if the sizes are of quarters. Sizes are shares of a group.
   ViewedTensor PartOfGroups(int64_t groups, const std::vector<int64_t>& sizes, int part) const;
+  // The rows are `groups` groups of equal size: each with rows of zeros behind it, so that it has `size`.
+  ViewedTensor WidenedGroups(int64_t groups, int64_t size) const;
   ViewedTensor Shaped(std::vector<int64_t> shape) const;  // the same numbers, -1: whatever is left
   ViewedTensor SwappedLast() const;                       // of three dimensions, the last two change places
   ViewedTensor Plus(float value) const;                   // f32

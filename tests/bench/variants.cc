@@ -103,6 +103,7 @@ VariantFamily Encoders() {
          {"num_random_blocks", 3}}},
        {"linformer", {{"type", "linformer"}, {"k", 256}, {"n_max", kLongestText}, {"sharing", "key-value"}}},
        {"fourier", {{"type", "fourier"}}},
+       {"relative_segments", {{"type", "relative_segments"}, {"max_distance", kLongestText}}},
        {"yoso", {{"type", "yoso"}, {"hash_bits", 9}}},
        {"transient_global",
         {{"type", "transient_global"},

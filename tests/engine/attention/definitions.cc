@@ -99,8 +99,22 @@ bool SeesBand(const Pair& at) {
   return at.layer().causal() ? gap < window * dilation : std::abs(gap) <= window / 2 * dilation;
 }
 
+// How often the row's block finds the key's beside it, or is it.
+int64_t TimesInACircle(const Pair& at) {
+  const int64_t block = at.options()["block"], unit = at.options()["wrap_unit"], own = at.i / block,
+                other = at.j / block;
+  if (at.n() <= block) return 1;
+  const int64_t count = (at.n() + unit - 1) / unit * unit / block;
+  int64_t times = 0;
+  for (int64_t step = -at.options().value("blocks_before", 0); step <= at.options().value("blocks_after", 0);
+       ++step)
+    times += (own + step + 64 * count) % count == other ? 1 : 0;
+  return times;
+}
+
 bool SeesBlock(const Pair& at) {
   const int64_t block = at.options()["block"], own = at.i / block, other = at.j / block;
+  if (at.options().contains("wrap_unit")) return TimesInACircle(at) > 0;
   return other >= own - at.options().value("blocks_before", 0) &&
          other <= own + at.options().value("blocks_after", 0);
 }
@@ -215,6 +229,13 @@ Sum RelativeScore(const Pair& at) {
                             std::min(at.i - at.j, Clamp(at.options())));
 }
 
+// In a circle a key may be several keys.
+Sum BlockScore(const Pair& at) {
+  Sum score = DotProduct(at);
+  if (at.options().contains("wrap_unit")) score.Add(std::log(static_cast<double>(TimesInACircle(at))));
+  return score;
+}
+
 // Keys of the first block may be several keys each, for rows of blocks between the global ones.
 Sum BigBirdScore(const Pair& at) {
   Sum score = DotProduct(at);
@@ -264,8 +285,9 @@ const std::map<std::string, SoftmaxDefinition>& Softmaxes() {
       {"sliding_window", {SeesBand, BandScore, BandValue}},
       {"relative_memory", {SeesMemory, RelativeScore}},
       {"disentangled", {SeesAll, DisentangledScore}},
+      {"relative_segments", {SeesAll, RelativeSegmentsScore}},
       {"persistent_memory", {SeesWindow, DotProduct, Value, AddSlots}},
-      {"blockwise", {SeesBlock}},
+      {"blockwise", {SeesBlock, BlockScore}},
       {"image_local_1d", {SeesImage1d}},
       {"image_local_2d", {SeesImage2d}},
       {"sparse_fixed", {SeesFixed}},

@@ -113,6 +113,7 @@ Sum TransformerXlScore(const Passage& passage, int64_t i, int head, const std::v
 // "softmax", which has most options: definitions_softmax.cc.
 Sum SoftmaxScore(const Pair& at);
 Sum DisentangledScore(const Pair& at);
+Sum RelativeSegmentsScore(const Pair& at);
 double SoftmaxValue(const Pair& at, int64_t t);
 // "latent", beside it.
 Sum LatentScore(const Pair& at);

@@ -20,13 +20,14 @@ struct AttentionExample {
   Place place = Place::kDecoder;
   int64_t width = 32;
   int num_heads = 4;
-  bool sorts = false;                 // a decoder whose prompt decides which of its tokens meet
-  int64_t blind = 0;                  // of a decoder's tokens, the first, that see nothing of the sequence
-  RowLabel labels = RowLabel::kNone;  // that it reads
-  bool bare = false;                  // the tensors that it can do without are not there
-  std::optional<ImageRows> image{};   // its rows come with their columns
-  int64_t front = 0;                  // rows of the model's own, before those of the input
-  bool without_products = false;      // what rows give each other the micro-kernel has no part in
+  bool sorts = false;                   // a decoder whose prompt decides which of its tokens meet
+  int64_t blind = 0;                    // of a decoder's tokens, the first, that see nothing of the sequence
+  RowLabel labels = RowLabel::kNone;    // that it reads
+  bool bare = false;                    // the tensors that it can do without are not there
+  std::optional<ImageRows> image{};     // its rows come with their columns
+  int64_t front = 0;                    // rows of the model's own, before those of the input
+  bool without_products = false;        // what rows give each other the micro-kernel has no part in
+  std::optional<RowSpacing> spacing{};  // its rows were pooled
 
   // What its attention must declare.
   bool causal() const { return place == Place::kDecoder; }
@@ -43,6 +44,11 @@ inline AttentionExample Bare(AttentionExample example) {
 
 inline AttentionExample WithoutProducts(AttentionExample example) {
   example.without_products = true;
+  return example;
+}
+
+inline AttentionExample Pooled(const RowSpacing& spacing, AttentionExample example) {
+  example.spacing = spacing;
   return example;
 }
 
@@ -72,6 +78,15 @@ inline std::vector<AttentionExample> AttentionExamples() {
       {"disentangled", R"({"max_distance": 150, "buckets": 16, "relative_eps": 1e-7})", Place::kEncoder},
       {"disentangled", R"({"max_distance": 500, "p2c": false})", Place::kEncoder, 33, 3},
       {"disentangled", R"({"max_distance": 60, "buckets": 24, "c2p": false})", Place::kEncoder},
+      {"relative_segments", R"({"max_distance": 5000})", Place::kEncoder},
+      {"relative_segments", R"({"max_distance": 4999, "segments": false, "head_dim": 13})", Place::kEncoder,
+       36, 3},
+      Pooled({.apart = 1, .step = 4},
+             {"relative_segments", R"({"max_distance": 40000, "any_segment": 2})", Place::kEncoder}),
+      Pooled({.apart = 1, .step = 2},
+             {"relative_segments", R"({"max_distance": 20000})", Place::kCross, 36, 3}),
+      Pooled({.step = 8, .source_step = 4},
+             {"relative_segments", R"({"max_distance": 65536})", Place::kCross}),
       {"softmax", R"({"window": 1})", Place::kDecoder},
       {"softmax", R"({"window": 130, "rope": {}, "num_key_value_heads": 2})", Place::kDecoder},
       Bare({"softmax", R"({"window": 61, "alibi": true})", Place::kEncoder}),
@@ -201,6 +216,10 @@ inline std::vector<AttentionExample> AttentionExamples() {
       {"blockwise", R"({"block": 9, "blocks_before": 2, "head_dim": 5})", Place::kDecoder},
       {"blockwise", R"({"block": 50, "blocks_before": 1, "blocks_after": 3, "head_dim": 21})",
        Place::kEncoder, 40, 3},
+      {"blockwise", R"({"block": 50, "blocks_before": 1, "blocks_after": 1, "wrap_unit": 100})",
+       Place::kEncoder},
+      {"blockwise", R"({"block": 40, "blocks_before": 2, "blocks_after": 15, "wrap_unit": 40})",
+       Place::kEncoder, 36, 3},
       {"image_local_1d", R"({"query_block": 48, "memory_block": 100})", Place::kDecoder},
       {"image_local_1d", R"({"query_block": 256, "memory_block": 256})", Place::kDecoder},
       {"image_local_2d", R"({"height": 70, "width": 64, "query_block": [8, 16], "memory": [8, 16]})",

@@ -61,7 +61,8 @@ class Layer : public LayerInput {
                                    .precision = precision_,
                                    .where = "config.json: layers[0].attention",
                                    .image = example_.image,
-                                   .front = example_.front};
+                                   .front = example_.front,
+                                   .spacing = example_.spacing};
     JsonFields fields(options, setting.where);
     return NewAttention(setting, fields, scope);
   }
@@ -149,6 +150,13 @@ class Passage {
   const OwnedRows& input() const { return input_; }
   // What a request gives: a label a row. Before the first rows.
   void Label(std::vector<int32_t> labels) { labels_ = std::move(labels); }
+  // The same of types, of the rows and of the source's.
+  void Type(std::vector<int32_t> types, std::vector<int32_t> source_types) {
+    types_ = std::move(types);
+    source_types_ = std::move(source_types);
+  }
+  int32_t type(int64_t row) const { return types_.empty() ? 0 : types_[row]; }
+  int32_t source_type(int64_t row) const { return source_types_.empty() ? 0 : source_types_[row]; }
   // Of an image, before the first rows: how many lie beside each other.
   void Arrange(int64_t columns) { columns_ = columns; }
   int64_t columns() const { return columns_; }
@@ -167,6 +175,8 @@ class Passage {
     rows.out = out_.rows().Slice(begin, rows.count);
     rows.columns = columns_;
     if (!labels_.empty()) rows.labels = &labels_[begin];
+    if (!types_.empty()) rows.types = &types_[begin];
+    if (!source_types_.empty()) rows.source_types = source_types_.data();
     return rows;
   }
   // As the layer hands them on: finished, where that is asked for.
@@ -196,7 +206,7 @@ class Passage {
   int64_t n_, source_;
   OwnedRows input_;
   std::vector<OwnedRows> products_;
-  std::vector<int32_t> labels_;
+  std::vector<int32_t> labels_, types_, source_types_;
   int64_t columns_ = 0;
   OwnedRows out_;
   std::vector<float> weights_;  // [heads, n, source], if they are asked for

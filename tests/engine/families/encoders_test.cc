@@ -286,5 +286,77 @@ TEST(BigBird, RandomBlocksAreTheFirstOnceMoreEach) {
               HasSubstr("attention_type"));
 }
 
+TEST(FunnelFamily, HasADecoderUnlessTheModelIsABase) {
+  const Json model = Read(Checkpointed("funnel", "FunnelModel"))->config,
+             base = Read(Checkpointed("funnel", "FunnelBaseModel"))->config,
+             classes = Read(Checkpointed("funnel", "FunnelForSequenceClassification"))->config;
+  EXPECT_EQ(model["decoder_layers"].size(), 2u);
+  EXPECT_EQ(model["blocks"].size(), 3u);
+  EXPECT_EQ(model["blocks"][1]["layers"].size(), 4u);
+  EXPECT_FALSE(base.contains("decoder_layers"));
+  EXPECT_FALSE(classes.contains("decoder_layers"));
+}
+
+TEST(FunnelFamily, LayersThatAreRepeatedStandSoOftenWithTheSameWeights) {
+  const Json keys = {{"block_sizes", {1, 2}}, {"block_repeats", {1, 3}}};
+  const auto read = Read(Checkpointed("funnel", "FunnelModel", keys));
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->config["blocks"][1]["layers"].size(), 6u);
+  EXPECT_EQ(NameOf(*read, "blocks.1.layers.2.norm1.weight"), "encoder.blocks.1.0.attention.layer_norm.weight");
+  EXPECT_EQ(NameOf(*read, "blocks.1.layers.3.norm1.weight"), "encoder.blocks.1.1.attention.layer_norm.weight");
+}
+
+TEST(FunnelFamily, RefusesWhatIsNotServed) {
+  const auto refusal = [](const Json& keys) { return Refusal(Checkpointed("funnel", "FunnelModel", keys)); };
+  EXPECT_THAT(refusal({{"block_sizes", {2, 2}}, {"block_repeats", {2, 1}}}),
+              HasSubstr("block_repeats: 2 of the first block; 1 is served"));
+  EXPECT_THAT(refusal({{"block_sizes", {2, 2}}, {"block_repeats", {1}}}),
+              HasSubstr("block_repeats: 1 numbers of 2 blocks"));
+  EXPECT_THAT(refusal({{"block_sizes", {1000, 1000}}}), HasSubstr("block_sizes: 2000 layers"));
+  EXPECT_THAT(refusal({{"attention_type", "absolute"}}), HasSubstr("attention_type"));
+  EXPECT_THAT(refusal({{"pooling_type", "min"}}), HasSubstr("pooling_type"));
+  EXPECT_THAT(Refusal(Checkpointed("funnel", "FunnelForMultipleChoice")),
+              HasSubstr("of this family Model, BaseModel, ForMaskedLM"));
+}
+
+TEST(PerceiverFamily, NarrowQueriesAndKeysHaveZerosBehindThem) {
+  const Json keys = {{"d_latents", 32}, {"qk_channels", 8}, {"v_channels", 32}, {"num_blocks", 3}};
+  const auto read = Read(Checkpointed("perceiver", "PerceiverForMaskedLM", keys));
+  ASSERT_TRUE(read.ok()) << read.status();
+  const Json& attention = read->config["layers"][0]["attention"];
+  EXPECT_EQ(attention["num_heads"], 8);
+  EXPECT_EQ(attention["head_dim"], 4);
+  EXPECT_EQ(attention["scale"], 1.0);
+  EXPECT_EQ(read->config["layer_passes"], 3);
+  EXPECT_EQ(read->config["output"]["cross_attention"]["head_dim"], 768 / 8);
+  EXPECT_EQ(read->config["output"]["queries"], 2048);
+}
+
+TEST(PerceiverFamily, RefusesWhatIsNotServed) {
+  const auto refusal = [](const Json& keys) {
+    return Refusal(Checkpointed("perceiver", "PerceiverForMaskedLM", keys));
+  };
+  EXPECT_THAT(refusal({{"use_query_residual", false}}), HasSubstr("use_query_residual: false is not served"));
+  EXPECT_THAT(refusal({{"qk_channels", 9}}), HasSubstr("qk_channels: 9, and v_channels: 9 are not divisible"));
+  EXPECT_THAT(refusal({{"d_model", 20}}), HasSubstr("v_channels: 20 are not divisible by 8 heads"));
+  EXPECT_THAT(Refusal(Checkpointed("perceiver", "PerceiverForOpticalFlow")),
+              HasSubstr("of this family ForMaskedLM, ForSequenceClassification are served"));
+}
+
+// A plan that a golden case was made with; without one the family has transformers' own.
+TEST(BigBirdFamily, APlanThatStandsBesideTheWeightsIsTaken) {
+  const std::vector<int64_t> blocks(2 * 5 * 3);
+  const auto weights = Weights::Of({{"rand_attn.0", {DType::kI64, {2, 5, 3}, blocks.data()}}});
+  const Json config = Checkpointed("big_bird", "BigBirdForMaskedLM", {{"num_hidden_layers", 1}});
+  const auto read = ReadCheckpoint(config, *weights);
+  ASSERT_TRUE(read.ok()) << read.status();
+  const Json& attention = read->config["layers"][0]["attention"];
+  EXPECT_EQ(attention["num_blocks"], 7);
+  EXPECT_EQ(attention["num_random_blocks"], 3);
+  EXPECT_FALSE(attention.contains("first_block_count"));
+  EXPECT_EQ(NameOf(*read, "layers.0.attention.random_blocks"), "rand_attn.0");
+  EXPECT_EQ(Read(config)->config["layers"][0]["attention"]["num_random_blocks"], 0);
+}
+
 }  // namespace
 }  // namespace heed

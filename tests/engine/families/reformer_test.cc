@@ -58,11 +58,43 @@ TEST(ReformerFamily, PositionsAreAGridOrATable) {
               HasSubstr("axial_pos_shape: more than"));
 }
 
-TEST(ReformerFamily, WhatEachTextsLengthWouldDecideIsRefused) {
-  EXPECT_THAT(Refusal({{"attn_layers", {"lsh"}}}), HasSubstr("num_buckets: null"));
+TEST(ReformerFamily, BucketsThatAreNotToldAreThoseOfTheLongestText) {
+  EXPECT_EQ(Attention({{"attn_layers", {"lsh"}}})["num_buckets"], 128);
+  EXPECT_EQ(Attention({{"attn_layers", {"lsh"}}, {"lsh_attn_chunk_length", 16}})["num_buckets"],
+            Json({16, 32}));
+  EXPECT_EQ(Attention({{"attn_layers", {"lsh"}}, {"max_position_embeddings", 20}})["num_buckets"], 2);
+}
+
+TEST(ReformerFamily, BucketsThatAreNotToldAreThoseOfRotationsThatStandBesideTheWeights) {
+  const Json config = {{"model_type", "reformer"}, {"attn_layers", {"lsh"}}, {"lsh_attn_chunk_length", 16}};
+  const std::vector<float> numbers(12 * 64 * 24);
+  for (const auto& [directions, buckets] : {std::pair<int64_t, Json>{4, 8}, {8, 16}, {12, {8, 16}}}) {
+    const auto weights =
+        Weights::Of({{"rotations.0", {DType::kF32, {12, 64, 1, directions}, numbers.data()}}});
+    const auto read = ReadCheckpoint(config, *weights);
+    ASSERT_TRUE(read.ok()) << read.status();
+    EXPECT_EQ(read->config["layers"][0]["attention"]["num_buckets"], buckets) << directions;
+  }
+}
+
+TEST(ReformerFamily, AnEncodersLocalChunksLieInACircle) {
+  Json config = {{"attn_layers", {"local", "lsh"}}, {"local_num_chunks_after", 1}};
+  config["local_attn_chunk_length"] = 32;
+  EXPECT_EQ(Attention(config), Json({{"type", "blockwise"},
+                                     {"block", 32},
+                                     {"blocks_before", 1},
+                                     {"blocks_after", 1},
+                                     {"wrap_unit", 64},
+                                     {"head_dim", 64}}));
+  config["attn_layers"] = {"local"};
+  EXPECT_EQ(Attention(config)["wrap_unit"], 32);
+}
+
+TEST(ReformerFamily, WhatIsNotServedIsRefused) {
   EXPECT_THAT(Refusal({{"attn_layers", {"lsh"}}, {"num_buckets", "many"}}),
               HasSubstr("num_buckets: \"many\" is no number"));
-  EXPECT_THAT(Refusal({{"attn_layers", {"local"}}}), HasSubstr("\"local\" is served in decoders"));
+  EXPECT_THAT(Refusal({{"attn_layers", {"local", "lsh"}}, {"local_attn_chunk_length", 48}}),
+              HasSubstr("local_attn_chunk_length: 48; one that divides lsh_attn_chunk_length, 64"));
   EXPECT_THAT(Refusal({{"attn_layers", {"global"}}}),
               HasSubstr("\"global\" is neither \"lsh\" nor \"local\""));
   EXPECT_THAT(Refusal({{"attn_layers", "lsh"}}), HasSubstr("attn_layers: \"lsh\" is no list of layers"));

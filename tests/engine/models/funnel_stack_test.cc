@@ -29,6 +29,18 @@ Json WithDecoder(const std::string& head, const Json& attention = kFull) {
   return config;
 }
 
+Json Relative(int64_t max_distance = 4000) {
+  return {{"type", "relative_segments"}, {"max_distance", max_distance}, {"any_segment", 2}};
+}
+
+// Blocks and a decoder whose attentions are alike, and tokens with types.
+Json Typed(const Json& attention) {
+  Json config = WithDecoder("token_classification", attention);
+  config["blocks"] = Funnel("none", attention)["blocks"];
+  config["type_vocab_size"] = 3;
+  return config;
+}
+
 const Stack& StackOf(const Model& model) { return static_cast<const Transformer&>(model).stack(); }
 
 TEST(FunnelStack, EveryRefusalNamesTheFieldTheValueAndTheLimit) {
@@ -69,6 +81,11 @@ TEST(FunnelStack, EveryRefusalNamesTheFieldTheValueAndTheLimit) {
       {WithDecoder("none", {{"type", "sparse_fixed"}}), {"config.json: decoder_layers[0].attention"}},
       {With(funnel, "/separate_cls", 3), {"separate_cls", "3"}},
       {With(funnel, "/truncate", "no"), {"truncate", "no"}},
+      {With(funnel, "/pool", "min"), {"pool", "min", "mean", "max"}},
+      {With(funnel, "/pool_keys", 1), {"pool_keys", "1"}},
+      {With(funnel, "/pooled_above", 3), {"pooled_above: 3 is above 2"}},
+      {With(With(funnel, "/separate_cls", false), "/pooled_above", 2), {"pooled_above: 2 is above 1"}},
+      {With(funnel, first, {{"type", "relative_segments"}}), {where, "max_distance is missing"}},
       {With(funnel, "/layers", Json::array({Layer()})), {"unknown key \"layers\""}},
       {With(funnel, "/reversible", true), {"unknown key \"reversible\""}},
       {With(funnel, "/positions", "learned"), {"max_position_embeddings"}},
@@ -133,10 +150,63 @@ TEST(FunnelStack, AnswersAsManyRowsAsTheLastBlockHas) {
   EXPECT_EQ(MakeRandomModel(Funnel("classification"))->Answers(50, 0), 1);
 }
 
+TEST(FunnelStack, FewRowsMayStay) {
+  Json config = Funnel("none");
+  const RandomModel all = MakeRandomModel(config), some = MakeRandomModel(With(config, "/pooled_above", 2));
+  EXPECT_EQ(all->Answers(2, 0), 1);
+  EXPECT_EQ(some->Answers(2, 0), 2);
+  for (int64_t n = 5; n < 40; ++n)
+    EXPECT_EQ(some->Answers(n, 0), std::max<int64_t>(all->Answers(n, 0), 2)) << n;
+  config = With(config, "/separate_cls", false);
+  const RandomModel one = MakeRandomModel(With(config, "/pooled_above", 1));
+  for (int64_t n = 1; n < 40; ++n) EXPECT_EQ(one->Answers(n, 0), MakeRandomModel(config)->Answers(n, 0)) << n;
+}
+
+TEST(FunnelStack, PoolsToTheMeanOrTheLargest) {
+  const Json config = Funnel("none");
+  Threads threads(2);
+  std::mt19937 random(5);
+  const RandomModel mean = MakeRandomModel(config), largest = MakeRandomModel(With(config, "/pool", "max")),
+                    keys = MakeRandomModel(With(config, "/pool_keys", true));
+  const WholeInput few = RandomInput(mean->info(), random, 1), many = RandomInput(mean->info(), random, 50);
+  EXPECT_EQ(Alone(*mean, few, threads), Alone(*largest, few, threads)) << "one row is its own mean";
+  EXPECT_NE(Alone(*mean, many, threads), Alone(*largest, many, threads));
+  EXPECT_NE(Alone(*mean, many, threads), Alone(*keys, many, threads));
+  EXPECT_LT(keys->Cost(1000), mean->Cost(1000));
+}
+
+TEST(FunnelStack, ReadsAsManyTokensAsItsDistancesReach) {
+  const RandomModel model = MakeRandomModel(Funnel("none", Relative(100)));
+  EXPECT_EQ(model->info().max_tokens, 102);
+  const RandomModel whole = MakeRandomModel(With(Funnel("none", Relative(100)), "/separate_cls", false));
+  EXPECT_EQ(whole->info().max_tokens, 101);
+}
+
+TEST(FunnelStack, TypesThatAllTokensShareAreNone) {
+  const Json config = With(Typed(Relative()), "/head", "none");
+  std::map<std::string, Tensor> tensors = RandomTensorsOf(config);
+  const std::vector<float> zeros(3 * 32);
+  tensors["embed.types.weight"] = {DType::kF32, {3, 32}, zeros.data()};
+  const auto model = NewNativeModel(config, *Weights::Of(tensors), {});
+  ASSERT_TRUE(model.ok()) << model.status();
+  Threads threads(2);
+  std::mt19937 random(5);
+  WholeInput input = RandomInput((*model)->info(), random, 41);
+  input.types.clear();
+  const Output none = Alone(**model, input, threads);
+  input.types.assign(41, 1);
+  EXPECT_EQ(Alone(**model, input, threads), none);
+  input.types[20] = 0;
+  EXPECT_NE(Alone(**model, input, threads), none);
+  input.types.assign(41, 1);
+  input.types[20] = 2;
+  EXPECT_EQ(Alone(**model, input, threads), none) << "2 is of all segments";
+}
+
 TEST(FunnelStack, CountsOfAllInputsTogetherAreNeverMoreThanIsDeclared) {
   std::mt19937 random(3);
-  for (const Json& options :
-       {Json{{"separate_cls", true}}, Json{{"truncate", false}}, Json{{"separate_cls", false}}}) {
+  for (const Json& options : {Json{{"separate_cls", true}}, Json{{"truncate", false}},
+                              Json{{"separate_cls", false}}, Json{{"pooled_above", 2}}}) {
     Json config = Funnel("none");
     config.update(options);
     const RandomModel model = MakeRandomModel(config);
@@ -190,16 +260,18 @@ class FunnelStackIn : public testing::TestWithParam<Precision> {};
 
 TEST_P(FunnelStackIn, SameBitsWhateverTheCompanyAndTheThreads) {
   const Json linear = {{"type", "linear"}};
-  for (Json config : {Funnel("classification"), Funnel("lm"), WithDecoder("token_classification", linear),
-                      With(WithDecoder("none"), "/truncate", false),
-                      With(Funnel("none", linear), "/separate_cls", false)}) {
+  for (Json config :
+       {Funnel("classification"), Funnel("lm"), WithDecoder("token_classification", linear),
+        With(WithDecoder("none"), "/truncate", false), With(Funnel("none", linear), "/separate_cls", false),
+        Typed(Relative()), With(With(Typed(Relative()), "/separate_cls", false), "/pool", "max"),
+        With(With(Typed(Relative()), "/pool_keys", true), "/pooled_above", 2)}) {
     ExpectSameBitsInAnyCompany(*MakeRandomModel(config, GetParam()), 2500);
   }
 }
 
 TEST_P(FunnelStackIn, AWorkspaceIsWhatIsDeclared) {
-  for (const Json& config :
-       {Funnel("classification"), WithDecoder("lm"), With(Funnel("none"), "/separate_cls", false)}) {
+  for (const Json& config : {Funnel("classification"), WithDecoder("lm"),
+                             With(Funnel("none"), "/separate_cls", false), Typed(Relative())}) {
     ExpectAWorkspaceAsDeclared(config, GetParam());
   }
 }

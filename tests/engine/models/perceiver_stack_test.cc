@@ -69,6 +69,19 @@ TEST(PerceiverStack, EveryRefusalNamesTheFieldTheValueAndTheLimit) {
       {With(tokens, "/block_weights", {0.5}), {"block_weights: 0.5"}},
       {With(tokens, "/norm", "post"), {"norm", "\"pre\""}},
       {With(tokens, "/head", "lm"), {"head", "lm", "classification"}},
+      {With(tokens, "/cross_ffn", 3), {"cross_ffn is not an object"}},
+      {With(tokens, "/cross_ffn", {{"type", "none of these"}}), {"config.json: cross_ffn"}},
+      {With(tokens, "/layer_passes", 0), {"layer_passes: 0 is below 1"}},
+      {With(tokens, "/output", 3), {"config.json: output"}},
+      {With(tokens, "/output", Json::object()), {"config.json: output.queries is missing"}},
+      {With(tokens, "/output", {{"queries", 0}}), {"queries: 0 is below 1"}},
+      {With(tokens, "/output", {{"queries", 2}, {"size", 0}}), {"size: 0 is below 1"}},
+      {With(tokens, "/output", {{"queries", 2}, {"ffn", 7}}), {"output", "ffn is not an object"}},
+      {With(tokens, "/output", {{"queries", 2}, {"layers", 7}}), {"unknown key \"layers\""}},
+      {With(tokens, "/output", {{"queries", 2}, {"cross_attention", {{"type", "axial"}}}}),
+       {"config.json: output.cross_attention"}},
+      {With(With(tokens, "/output", {{"queries", 2}}), "/head", "token_classification"),
+       {"head", "token_classification"}},
       {With(tokens, "/head", "token_classification"), {"head", "token_classification"}},
       {With(tokens, "/pooling", "mean"), {"pooling", "all latents"}},
       {With(floats, "/pooling", "first"), {"pooling", "first", "mean"}},
@@ -188,12 +201,75 @@ TEST(PerceiverStack, AnswersItsLatentsWhateverTheLengthOfTheInput) {
   }
 }
 
+// Queries of another width that read the latents; a table of tokens as wide.
+Json WithOutput(const std::string& head, int64_t queries = 7) {
+  Json config = Perceiver("tokens", head);
+  config["output"] = {{"queries", queries},
+                      {"size", 24},
+                      {"cross_attention", {{"type", "softmax"}, {"num_heads", 3}, {"head_dim", 5}}},
+                      {"ffn", {{"type", "dense"}, {"intermediate_size", 20}}}};
+  config["layer_passes"] = 2;
+  return config;
+}
+
+TEST(PerceiverStack, AnswersAsManyRowsAsThereAreQueries) {
+  Threads threads(2);
+  std::mt19937 random(5);
+  const RandomModel rows = MakeRandomModel(WithOutput("none")), tokens = MakeRandomModel(WithOutput("lm")),
+                    one = MakeRandomModel(WithOutput("classification", 1));
+  EXPECT_EQ(rows->info().output_width, 24);
+  EXPECT_TRUE(one->info().pooled);
+  for (int n : {1, 10, 100}) {
+    const WholeInput input = RandomInput(rows->info(), random, n);
+    EXPECT_EQ(Alone(*rows, input, threads).size(), 7u * 24);
+    EXPECT_EQ(Alone(*tokens, input, threads).size(), 7u * 50);
+    EXPECT_EQ(Alone(*one, input, threads).size(), 5u);
+  }
+}
+
+TEST(PerceiverStack, QueriesOfZerosHaveNoResidualEither) {
+  const Json adds = WithOutput("none"), replaces = With(adds, "/output/residual", false);
+  std::map<std::string, Tensor> tensors = RandomTensorsOf(adds);
+  Threads threads(2);
+  const auto answer = [&](const Json& config) {
+    std::mt19937 same(7);
+    const auto model = NewNativeModel(config, *Weights::Of(tensors), {});
+    return Alone(**model, RandomInput((*model)->info(), same, 30), threads);
+  };
+  EXPECT_NE(answer(adds), answer(replaces));
+  const std::vector<float> zeros(7 * 24);
+  tensors["output.queries"] = {DType::kF32, {7, 24}, zeros.data()};
+  EXPECT_EQ(answer(adds), answer(replaces));
+}
+
+TEST(PerceiverStack, LayersThatArePassedTwiceAreAsLayersWithCopiesOfTheirWeights) {
+  Json twice = With(Perceiver("tokens", "classification"), "/layer_passes", 2),
+       copied = Perceiver("tokens", "classification");
+  copied["layers"].push_back(copied["layers"][0]);
+  std::map<std::string, Tensor> tensors = RandomTensorsOf(twice);
+  for (const auto& [name, tensor] : std::map(tensors)) {
+    const size_t at = name.find(".layers.0.");
+    if (at != name.npos) tensors[std::string(name).replace(at, 10, ".layers.1.")] = tensor;
+  }
+  const auto one = NewNativeModel(twice, *RandomWeightsFor(twice), {}),
+             other = NewNativeModel(copied, *Weights::Of(tensors), {});
+  ASSERT_TRUE(one.ok() && other.ok());
+  Threads threads(2);
+  std::mt19937 random(5);
+  for (int rows : {1, 30, 300}) {
+    const WholeInput input = RandomInput((*one)->info(), random, rows);
+    EXPECT_EQ(Alone(**one, input, threads), Alone(**other, input, threads)) << rows << " rows";
+  }
+  EXPECT_LT((*one)->info().weight_bytes, (*other)->info().weight_bytes);
+}
+
 class PerceiverStackIn : public testing::TestWithParam<Precision> {};
 
 TEST_P(PerceiverStackIn, SameBitsWhateverTheCompanyAndTheThreads) {
   for (const Json& config :
        {Perceiver("tokens", "classification"), Perceiver("floats", "none"),
-        With(Perceiver("floats", "classification"), "/cross_attention", {{"type", "linear"}})}) {
+        With(Perceiver("floats", "classification"), "/cross_attention", {{"type", "linear"}}),
+        WithOutput("lm"), With(WithOutput("classification", 1), "/output/residual", false)}) {
     ExpectSameBitsInAnyCompany(*MakeRandomModel(config, GetParam()), 2500);
   }
 }
@@ -201,6 +277,7 @@ TEST_P(PerceiverStackIn, SameBitsWhateverTheCompanyAndTheThreads) {
 TEST_P(PerceiverStackIn, AWorkspaceIsWhatIsDeclared) {
   ExpectAWorkspaceAsDeclared(Perceiver("tokens", "classification"), GetParam());
   ExpectAWorkspaceAsDeclared(Perceiver("floats", "none"), GetParam());
+  ExpectAWorkspaceAsDeclared(WithOutput("lm"), GetParam());
 }
 
 INSTANTIATE_TEST_SUITE_P(Every, PerceiverStackIn,

@@ -325,6 +325,15 @@ TEST(SameBits, OfHashesThatMeet) { ExpectSameBitsInAnyCompany({{"type", "yoso"}}
 
 TEST(SameBits, OfAFourierTransform) { ExpectSameBitsInAnyCompany({{"type", "fourier"}}); }
 
+TEST(SameBits, OfRelativePositionsAndSegments) {
+  ExpectSameBitsInAnyCompany({{"type", "relative_segments"}, {"max_distance", 4000}});
+}
+
+TEST(SameBits, OfBlocksThatLieInACircle) {
+  ExpectSameBitsInAnyCompany(
+      {{"type", "blockwise"}, {"block", 20}, {"blocks_before", 2}, {"blocks_after", 1}, {"wrap_unit", 40}});
+}
+
 TEST(SameBits, OfRowsThatHaveWeightsOfTheirOwn) {
   ExpectSameBitsInAnyCompany(
       {{"type", "sliding_window"}, {"window", 20}, {"global_tokens", {0, 3, 4, 5, 6, 7, 8, 9, 10, 150}}});

@@ -45,6 +45,16 @@ TEST(ViewedTensor, APartOfGroupsIsTakenFromEach) {
   EXPECT_THAT(file.Error(ViewedTensor("a").PartOfGroups(5, {1, 1, 1}, 0)), HasSubstr("5 groups of 3 parts"));
 }
 
+TEST(ViewedTensor, GroupsAreWidenedWithZeros) {
+  const File file;
+  const ViewedTensor four = ViewedTensor("a").Rows(0, 4);
+  EXPECT_THAT(file.Numbers(four.WidenedGroups(2, 3)), ElementsAre(0, 1, 2, 3, 0, 0, 4, 5, 6, 7, 0, 0));
+  EXPECT_EQ(file.Shape(four.WidenedGroups(2, 3)), (std::vector<int64_t>{6, 2}));
+  EXPECT_THAT(file.Numbers(four.WidenedGroups(4, 1)), ElementsAre(0, 1, 2, 3, 4, 5, 6, 7));
+  EXPECT_THAT(file.Error(four.WidenedGroups(2, 1)), HasSubstr("2 groups of 1 at most"));
+  EXPECT_THAT(file.Error(four.WidenedGroups(3, 9)), HasSubstr("3 groups of 9 at most"));
+}
+
 TEST(ViewedTensor, AGridsPlacesHaveTheRowsOfItsAxes) {
   const File file;
   const ViewedTensor row = ViewedTensor("row").Shaped({2, 1}), two = ViewedTensor("a").Rows(0, 3);
