@@ -89,11 +89,7 @@ absl::StatusOr<NativeModel> ReadAlbertFamily(Checkpoint& checkpoint) {
   Json& config = model.config;
   TensorView& tensors = *model.tensors;
   if (task == "SequenceClassification") {
-    SetLabels(checkpoint, "classification", config);
-    config["pooling"] = "first";
-    AddHeadLayer(config["hidden_size"], "tanh", /*norm=*/false, config);
-    tensors.AddModule("head_layers.0", prefix + "pooler");
-    tensors.AddModule("classifier", "classifier");
+    AddPooledClassifier(checkpoint, {.module = prefix + "pooler"}, model);
     return model;
   }
   tensors.Ignore(prefix + "pooler.*");

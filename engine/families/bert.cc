@@ -73,35 +73,39 @@ void AddPredictions(NativeModel& model) {
   tensors.Ignore("cls.seq_relationship.*");
 }
 
-absl::StatusOr<NativeModel> ReadBertFamily(Checkpoint& checkpoint) {
-  const std::string prefix = checkpoint.Prefix("bert."), &task = checkpoint.task();
-  NativeModel model = ReadBertEncoder(checkpoint, {.prefix = prefix});
-  Json& config = model.config;
-  TensorView& tensors = *model.tensors;
+absl::StatusOr<NativeModel> WithBertHead(Checkpoint& checkpoint, const std::string& prefix,
+                                         NativeModel model) {
+  const std::string& task = checkpoint.task();
+  if (task == "SequenceClassification") {
+    AddPooledClassifier(checkpoint, {.module = prefix + "pooler.dense"}, model);
+    return model;
+  }
+  model.tensors->Ignore(prefix + "pooler.*");
   if (task == "MaskedLM" || task == "PreTraining") {
     AddPredictions(model);
-    tensors.Ignore(prefix + "pooler.*");
-  } else if (task == "SequenceClassification") {
-    SetLabels(checkpoint, "classification", config);
-    config["pooling"] = "first";
-    AddHeadLayer(config["hidden_size"], "tanh", /*norm=*/false, config);
-    tensors.AddModule("head_layers.0", prefix + "pooler.dense");
-    tensors.AddModule("classifier", "classifier");
-  } else if (task == "TokenClassification") {
-    SetLabels(checkpoint, "token_classification", config);
-    tensors.AddModule("classifier", "classifier");
-    tensors.Ignore(prefix + "pooler.*");
-  } else if (task == "QuestionAnswering") {
-    SetSpanLabels(config);
-    tensors.AddModule("classifier", "qa_outputs");
-    tensors.Ignore(prefix + "pooler.*");
-  } else if (task == "Model") {
-    tensors.Ignore(prefix + "pooler.*");
-  } else {
+  } else if (!AddTokenHead(checkpoint, model) && task != "Model") {
     return checkpoint.UnknownTask({"Model", "ForMaskedLM", "ForPreTraining", "ForSequenceClassification",
                                    "ForTokenClassification", "ForQuestionAnswering"});
   }
   return model;
+}
+
+absl::StatusOr<NativeModel> WithUnpooledHead(Checkpoint& checkpoint, NativeModel model) {
+  const std::string& task = checkpoint.task();
+  if (task == "MaskedLM") {
+    AddPredictions(model);
+  } else if (task == "SequenceClassification") {
+    AddFirstRowClassifier(checkpoint, "classifier", model.config["hidden_act"], model);
+  } else if (!AddTokenHead(checkpoint, model) && task != "Model") {
+    return checkpoint.UnknownTask({"Model", "ForMaskedLM", "ForSequenceClassification",
+                                   "ForTokenClassification", "ForQuestionAnswering"});
+  }
+  return model;
+}
+
+absl::StatusOr<NativeModel> ReadBertFamily(Checkpoint& checkpoint) {
+  const std::string prefix = checkpoint.Prefix("bert.");
+  return WithBertHead(checkpoint, prefix, ReadBertEncoder(checkpoint, {.prefix = prefix}));
 }
 
 }  // namespace heed

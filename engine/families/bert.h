@@ -19,6 +19,12 @@ struct BertNames {
 NativeModel ReadBertEncoder(Checkpoint& checkpoint, const BertNames& names);
 // MaskedLM: cls.predictions.{transform.{dense (hidden_act), LayerNorm}, bias}, tied to the embedding.
 void AddPredictions(NativeModel& model);
+// The encoder with the head of BERT that `architectures` asks for; SequenceClassification reads the pooler,
+// below `prefix`.
+absl::StatusOr<NativeModel> WithBertHead(Checkpoint& checkpoint, const std::string& prefix,
+                                         NativeModel model);
+// The same of those without a pooler: SequenceClassification is classifier.{dense (hidden_act), out_proj}.
+absl::StatusOr<NativeModel> WithUnpooledHead(Checkpoint& checkpoint, NativeModel model);
 // The encoder with the head of RoBERTa that `architectures` asks for; its pooler, below `prefix`, is
 // nobody's.
 absl::StatusOr<NativeModel> WithRobertaHead(Checkpoint& checkpoint, const std::string& prefix,

@@ -143,24 +143,15 @@ absl::StatusOr<NativeModel> ReadDebertaV2Family(Checkpoint& checkpoint) {
   const std::string prefix = checkpoint.Prefix("deberta."), &task = checkpoint.task();
   JsonFields& fields = checkpoint.fields();
   NativeModel model = ReadEncoder(checkpoint, prefix);
-  Json& config = model.config;
-  TensorView& tensors = *model.tensors;
   if (task == "MaskedLM") {
     AddLanguageModel(checkpoint, model);
   } else if (task == "SequenceClassification") {
-    SetLabels(checkpoint, "classification", config);
-    config["pooling"] = "first";
-    AddHeadLayer(Size(fields, "pooler_hidden_size", config["hidden_size"]),
-                 ActivationName(fields, "pooler_hidden_act", "gelu"), /*norm=*/false, config);
-    tensors.AddModule("head_layers.0", "pooler.dense");
-    tensors.AddModule("classifier", "classifier");
-  } else if (task == "TokenClassification") {
-    SetLabels(checkpoint, "token_classification", config);
-    tensors.AddModule("classifier", "classifier");
-  } else if (task == "QuestionAnswering") {
-    SetSpanLabels(config);
-    tensors.AddModule("classifier", "qa_outputs");
-  } else if (task != "Model") {
+    AddPooledClassifier(checkpoint,
+                        {.module = "pooler.dense",
+                         .hidden_act = ActivationName(fields, "pooler_hidden_act", "gelu"),
+                         .width = Size(fields, "pooler_hidden_size", model.config["hidden_size"])},
+                        model);
+  } else if (!AddTokenHead(checkpoint, model) && task != "Model") {
     return checkpoint.UnknownTask({"Model", "ForMaskedLM", "ForSequenceClassification",
                                    "ForTokenClassification", "ForQuestionAnswering"});
   }

@@ -139,6 +139,13 @@ void SetWindows(const std::vector<bool>& sliding, int64_t window, Decoder& decod
   }
 }
 
+void AddLearnedSinks(Decoder& decoder) {
+  decoder.SetAttention("learned_sink", true);
+  for (int64_t i = 0; i < decoder.layers; ++i)
+    decoder.tensors().Add(Cat("layers.", i, ".attention.sink.weight"),
+                          Cat(decoder.layer_prefix, i, ".self_attn.sinks"));
+}
+
 void AddScore(Decoder& decoder) {
   decoder.tensors().Add("classifier.weight", std::string("score.weight"));
   decoder.tensors().Add("classifier.bias",
@@ -154,9 +161,7 @@ absl::StatusOr<NativeModel> WithHead(Checkpoint& checkpoint, Decoder decoder, co
     RETURN_IF_ERROR(AddLanguageModel(checkpoint, head, tensors));
   } else if (task == "SequenceClassification") {
     SetLabels(checkpoint, "classification", config);
-    const bool pads = config.contains("pad_token_id");
-    config["pooling"] = pads ? "last_token_not" : "last";
-    if (pads) config["pooling_token"] = config["pad_token_id"];
+    PoolLastToken(config);
     AddScore(decoder);
   } else if (task == "TokenClassification") {
     SetLabels(checkpoint, "token_classification", config);

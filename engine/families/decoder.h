@@ -61,6 +61,9 @@ std::vector<bool> SlidingLayers(Checkpoint& checkpoint, int64_t layers,
                                 absl::FunctionRef<bool(int64_t)> rule);
 void SetWindows(const std::vector<bool>& sliding, int64_t window, Decoder& decoder);
 
+// In every layer a learned sink a head: self_attn.sinks.
+void AddLearnedSinks(Decoder& decoder);
+
 // The classifier of num_labels that files call "score", which has no bias.
 void AddScore(Decoder& decoder);
 // How a family's heads are called.

@@ -60,11 +60,7 @@ absl::StatusOr<NativeModel> ReadDistilBertFamily(Checkpoint& checkpoint) {
     tensors.AddModule("head_layers.0.norm", "vocab_layer_norm");
     tensors.AddModule("lm_head", "vocab_projector");
   } else if (task == "SequenceClassification") {
-    SetLabels(checkpoint, "classification", config);
-    config["pooling"] = "first";
-    AddHeadLayer(config["hidden_size"], "relu", /*norm=*/false, config);
-    tensors.AddModule("head_layers.0", "pre_classifier");
-    tensors.AddModule("classifier", "classifier");
+    AddPooledClassifier(checkpoint, {.module = "pre_classifier", .hidden_act = "relu"}, model);
   } else if (!AddTokenHead(checkpoint, model) && task != "Model") {
     return checkpoint.UnknownTask({"Model", "ForMaskedLM", "ForSequenceClassification",
                                    "ForTokenClassification", "ForQuestionAnswering"});

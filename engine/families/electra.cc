@@ -30,18 +30,8 @@ absl::StatusOr<NativeModel> ReadElectraFamily(Checkpoint& checkpoint) {
     tensors.AddModule("head_layers.0.norm", "generator_predictions.LayerNorm");
     tensors.AddModule("lm_head", "generator_lm_head");
   } else if (task == "SequenceClassification") {
-    SetLabels(checkpoint, "classification", config);
-    config["pooling"] = "first";
-    AddHeadLayer(width, "gelu", /*norm=*/false, config);
-    tensors.AddModule("head_layers.0", "classifier.dense");
-    tensors.AddModule("classifier", "classifier.out_proj");
-  } else if (task == "TokenClassification") {
-    SetLabels(checkpoint, "token_classification", config);
-    tensors.AddModule("classifier", "classifier");
-  } else if (task == "QuestionAnswering") {
-    SetSpanLabels(config);
-    tensors.AddModule("classifier", "qa_outputs");
-  } else if (task != "Model") {
+    AddFirstRowClassifier(checkpoint, "classifier", "gelu", model);
+  } else if (!AddTokenHead(checkpoint, model) && task != "Model") {
     return checkpoint.UnknownTask({"Model", "ForPreTraining", "ForMaskedLM", "ForSequenceClassification",
                                    "ForTokenClassification", "ForQuestionAnswering"});
   }

@@ -33,24 +33,8 @@ NativeModel ReadEncoder(Checkpoint& checkpoint, const std::string& prefix) {
 }  // namespace
 
 absl::StatusOr<NativeModel> ReadFnetFamily(Checkpoint& checkpoint) {
-  const std::string prefix = checkpoint.Prefix("fnet."), &task = checkpoint.task();
-  NativeModel model = ReadEncoder(checkpoint, prefix);
-  if (task == "SequenceClassification") {
-    SetLabels(checkpoint, "classification", model.config);
-    model.config["pooling"] = "first";
-    AddHeadLayer(model.config["hidden_size"], "tanh", /*norm=*/false, model.config);
-    model.tensors->AddModule("head_layers.0", prefix + "pooler.dense");
-    model.tensors->AddModule("classifier", "classifier");
-    return model;
-  }
-  model.tensors->Ignore(prefix + "pooler.*");
-  if (task == "MaskedLM" || task == "PreTraining") {
-    AddPredictions(model);
-  } else if (!AddTokenHead(checkpoint, model) && task != "Model") {
-    return checkpoint.UnknownTask({"Model", "ForMaskedLM", "ForPreTraining", "ForSequenceClassification",
-                                   "ForTokenClassification", "ForQuestionAnswering"});
-  }
-  return model;
+  const std::string prefix = checkpoint.Prefix("fnet.");
+  return WithBertHead(checkpoint, prefix, ReadEncoder(checkpoint, prefix));
 }
 
 }  // namespace heed

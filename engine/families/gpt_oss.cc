@@ -66,10 +66,7 @@ Decoder ReadGptOss(Checkpoint& checkpoint, const LlamaDefaults& defaults) {
                           : checkpoint.config().contains("rope_scaling") || fields.Has("rope_parameters");
   if (!scaled) decoder.SetAttention("rope", RopeOfClass(fields.Number("rope_theta", 150000, 1, 1e12)));
   decoder.config()["hidden_act"] = "clamped_glu";
-  decoder.SetAttention("learned_sink", true);
-  for (int64_t i = 0; i < decoder.layers; ++i)
-    decoder.tensors().Add(Cat("layers.", i, ".attention.sink.weight"),
-                          Cat(decoder.layer_prefix, i, ".self_attn.sinks"));
+  AddLearnedSinks(decoder);
   return decoder;
 }
 

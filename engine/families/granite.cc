@@ -100,10 +100,7 @@ Decoder ReadGraniteSwa(Checkpoint& checkpoint) {
   SetThetas(checkpoint, decoder);
   SetWindows(SlidingLayers(checkpoint, decoder.layers, [](int64_t i) { return i % 4 != 0; }),
              WindowOf(checkpoint, 128), decoder);
-  decoder.SetAttention("learned_sink", true);
-  for (int64_t i = 0; i < decoder.layers; ++i)
-    decoder.tensors().Add(Cat("layers.", i, ".attention.sink.weight"),
-                          Cat(decoder.layer_prefix, i, ".self_attn.sinks"));
+  AddLearnedSinks(decoder);
   return decoder;
 }
 

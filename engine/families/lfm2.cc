@@ -60,33 +60,16 @@ void AddAttention(const std::string& to, const std::string& of, TensorView& tens
   tensors.AddModule(to + "k_norm", of + "k_layernorm");
 }
 
-// Layers, their attentions and dense feed-forwards.
+// All layers with attention.
 Decoder ReadLayers(Checkpoint& checkpoint, int64_t intermediate_size) {
+  Decoder decoder = ReadLfm2Frame(checkpoint, intermediate_size);
   JsonFields& fields = checkpoint.fields();
-  const std::string prefix = checkpoint.Prefix("model.");
-  Decoder decoder = BeginDecoder(checkpoint, Size(fields, "vocab_size", 65536),
-                                 {.bos = 1, .eos = 2, .pad = 0}, prefix + "layers.");
-  decoder.width = Size(fields, "hidden_size", 2560);
-  decoder.layers = Size(fields, "num_hidden_layers", 32, kMostLayers);
-  decoder.heads = Size(fields, "num_attention_heads", 32);
   decoder.head_dim = decoder.width / decoder.heads;
   decoder.SetLayers(
       {{"type", "softmax"},
-       {"num_key_value_heads", Size(fields, "num_key_value_heads", 8)},
+       {"num_key_value_heads", decoder.key_value_heads},
        {"rope", ReadRope(checkpoint, {.theta = fields.Number("theta", 1e6, 1, 1e12)}, decoder.head_dim)},
        {"qk_norm", {{"type", "rms"}, {"over", "head"}}}});
-  Json& config = decoder.config();
-  config["intermediate_size"] = intermediate_size;
-  config["hidden_act"] = "swiglu";
-  config["norm_type"] = "rms";
-  config["layer_norm_eps"] = fields.Number("norm_eps", 1e-5, 0, 1);
-  decoder.tensors().Add("embed.tokens.weight", prefix + "embed_tokens.weight");
-  decoder.tensors().AddModule("norm", prefix + "embedding_norm");
-  decoder.AddModules("norm1", "operator_norm");
-  decoder.AddModules("norm2", "ffn_norm");
-  decoder.AddModules("ffn.gate", "feed_forward.w1");
-  decoder.AddModules("ffn.up", "feed_forward.w3");
-  decoder.AddModules("ffn.down", "feed_forward.w2");
   return decoder;
 }
 
@@ -105,6 +88,30 @@ void SetConvolutions(Checkpoint& checkpoint, Decoder& decoder) {
 }
 
 }  // namespace
+
+Decoder ReadLfm2Frame(Checkpoint& checkpoint, int64_t intermediate_size) {
+  JsonFields& fields = checkpoint.fields();
+  const std::string prefix = checkpoint.Prefix("model.");
+  Decoder decoder = BeginDecoder(checkpoint, Size(fields, "vocab_size", 65536),
+                                 {.bos = 1, .eos = 2, .pad = 0}, prefix + "layers.");
+  decoder.width = Size(fields, "hidden_size", 2560);
+  decoder.layers = Size(fields, "num_hidden_layers", 32, kMostLayers);
+  decoder.heads = Size(fields, "num_attention_heads", 32);
+  decoder.key_value_heads = Size(fields, "num_key_value_heads", 8);
+  Json& config = decoder.config();
+  config["intermediate_size"] = intermediate_size;
+  config["hidden_act"] = "swiglu";
+  config["norm_type"] = "rms";
+  config["layer_norm_eps"] = fields.Number("norm_eps", 1e-5, 0, 1);
+  decoder.tensors().Add("embed.tokens.weight", prefix + "embed_tokens.weight");
+  decoder.tensors().AddModule("norm", prefix + "embedding_norm");
+  decoder.AddModules("norm1", "operator_norm");
+  decoder.AddModules("norm2", "ffn_norm");
+  decoder.AddModules("ffn.gate", "feed_forward.w1");
+  decoder.AddModules("ffn.up", "feed_forward.w3");
+  decoder.AddModules("ffn.down", "feed_forward.w2");
+  return decoder;
+}
 
 void AddShortConvolution(const std::string& to, const std::string& of, int64_t kernel, TensorView& tensors) {
   tensors.AddModule(to + "in", of + "in_proj");

@@ -17,33 +17,15 @@
 namespace heed {
 namespace {
 
-// Width, layers, heads; norms, feed-forwards and what stands around the layers.
-Decoder ReadFrame(Checkpoint& checkpoint) {
+// All of the layers but their attention.
+Decoder ReadLayers(Checkpoint& checkpoint) {
   JsonFields& fields = checkpoint.fields();
-  const std::string prefix = checkpoint.Prefix("model.");
-  Decoder decoder = BeginDecoder(checkpoint, Size(fields, "vocab_size", 65536),
-                                 {.bos = 1, .eos = 2, .pad = 0}, prefix + "layers.");
-  decoder.width = Size(fields, "hidden_size", 2560);
-  decoder.layers = Size(fields, "num_hidden_layers", 32, kMostLayers);
-  decoder.heads = Size(fields, "num_attention_heads", 32);
-  decoder.key_value_heads = Size(fields, "num_key_value_heads", 8);
+  Decoder decoder = ReadLfm2Frame(checkpoint, Size(fields, "intermediate_size", 12288));
   decoder.head_dim = Size(fields, "head_dim", std::max<int64_t>(1, decoder.width / decoder.heads));
   decoder.SetLayers({{"type", "softmax"}});
-  Json& config = decoder.config();
-  config["intermediate_size"] = Size(fields, "intermediate_size", 12288);
-  config["hidden_act"] = "swiglu";
-  config["norm_type"] = "rms";
-  config["norm"] = fields.Bool("use_sandwich_norm", true) ? "sandwich" : "pre";
-  config["layer_norm_eps"] = fields.Number("norm_eps", 1e-5, 0, 1);
-  decoder.tensors().Add("embed.tokens.weight", prefix + "embed_tokens.weight");
-  decoder.tensors().AddModule("norm", prefix + "embedding_norm");
-  decoder.AddModules("norm1", "operator_norm");
+  decoder.config()["norm"] = fields.Bool("use_sandwich_norm", true) ? "sandwich" : "pre";
   decoder.AddModules("norm1_post", "post_operator_norm");
-  decoder.AddModules("norm2", "ffn_norm");
   decoder.AddModules("norm2_post", "post_ffn_norm");
-  decoder.AddModules("ffn.gate", "feed_forward.w1");
-  decoder.AddModules("ffn.up", "feed_forward.w3");
-  decoder.AddModules("ffn.down", "feed_forward.w2");
   return decoder;
 }
 
@@ -69,7 +51,7 @@ void SetAttention(Checkpoint& checkpoint, int64_t i, const std::string& kind, De
 }  // namespace
 
 absl::StatusOr<NativeModel> ReadLfm3Family(Checkpoint& checkpoint) {
-  Decoder decoder = ReadFrame(checkpoint);
+  Decoder decoder = ReadLayers(checkpoint);
   JsonFields& fields = checkpoint.fields();
   const int64_t kernel = Size(fields, "conv_L_cache", 3, 64);
   const Json& types = fields.Raw("layer_types");

@@ -11,14 +11,7 @@
 namespace heed {
 
 absl::StatusOr<NativeModel> ReadLongT5Family(Checkpoint& checkpoint) {
-  ASSIGN_OR_RETURN(NativeModel model, ReadT5Kind(checkpoint, {.type = "longt5",
-                                                              .vocab_size = 32128,
-                                                              .d_ff = 2048,
-                                                              .layers = 6,
-                                                              .heads = 8,
-                                                              .feed_forward = "relu",
-                                                              .tied = true,
-                                                              .bias_in_all = false}));
+  ASSIGN_OR_RETURN(NativeModel model, ReadT5Kind(checkpoint, {.type = "longt5"}));
   JsonFields& fields = checkpoint.fields();
   const int64_t radius = Size(fields, "local_radius", 127);
   const std::string to = checkpoint.task() == "EncoderModel" ? "" : "encoder.";

@@ -136,56 +136,55 @@ NativeModel ReadDecoder(Checkpoint& checkpoint) {
   return model;
 }
 
+// What all heads begin with: NAME.{dense (classifier_activation), norm}.
+void AddPredictionHead(Checkpoint& checkpoint, const std::string& name, NativeModel& model) {
+  AddHeadLayer(model.config["hidden_size"],
+               ActivationName(checkpoint.fields(), "classifier_activation", "gelu"), /*norm=*/true,
+               model.config);
+  model.tensors->AddModule("head_layers.0", name + ".dense");
+  model.tensors->AddModule("head_layers.0.norm", name + ".norm");
+}
+
+void AddLanguageModel(NativeModel& model) {
+  model.config["head"] = "lm";
+  model.tensors->AddModule("lm_head", "decoder");
+}
+
 }  // namespace
 
 absl::StatusOr<NativeModel> ReadModernBertDecoderFamily(Checkpoint& checkpoint) {
-  JsonFields& fields = checkpoint.fields();
   const std::string& task = checkpoint.task();
   NativeModel model = ReadDecoder(checkpoint);
-  Json& config = model.config;
-  TensorView& tensors = *model.tensors;
   if (task == "Model") return model;
-  const bool writes = task == "CausalLM";
-  if (!writes && task != "SequenceClassification")
-    return checkpoint.UnknownTask({"Model", "ForCausalLM", "ForSequenceClassification"});
-  AddHeadLayer(config["hidden_size"], ActivationName(fields, "classifier_activation", "gelu"), /*norm=*/true,
-               config);
-  const std::string head = writes ? "lm_head" : "head";
-  tensors.AddModule("head_layers.0", head + ".dense");
-  tensors.AddModule("head_layers.0.norm", head + ".norm");
-  if (writes) {
-    config["head"] = "lm";
-    tensors.AddModule("lm_head", "decoder");
+  if (task == "CausalLM") {
+    AddPredictionHead(checkpoint, "lm_head", model);
+    AddLanguageModel(model);
     return model;
   }
-  SetLabels(checkpoint, "classification", config);
-  const bool pads = config.contains("pad_token_id");
-  config["pooling"] = pads ? "last_token_not" : "last";
-  if (pads) config["pooling_token"] = config["pad_token_id"];
-  tensors.AddModule("classifier", "classifier");
+  if (task != "SequenceClassification")
+    return checkpoint.UnknownTask({"Model", "ForCausalLM", "ForSequenceClassification"});
+  AddPredictionHead(checkpoint, "head", model);
+  SetLabels(checkpoint, "classification", model.config);
+  PoolLastToken(model.config);
+  model.tensors->AddModule("classifier", "classifier");
   return model;
 }
 
 absl::StatusOr<NativeModel> ReadModernBertFamily(Checkpoint& checkpoint) {
-  JsonFields& fields = checkpoint.fields();
   const std::string& task = checkpoint.task();
   NativeModel model = ReadEncoder(checkpoint);
   Json& config = model.config;
-  TensorView& tensors = *model.tensors;
   if (task == "Model") return model;
-  AddHeadLayer(config["hidden_size"], ActivationName(fields, "classifier_activation", "gelu"), /*norm=*/true,
-               config);
-  tensors.AddModule("head_layers.0", "head.dense");
-  tensors.AddModule("head_layers.0.norm", "head.norm");
+  AddPredictionHead(checkpoint, "head", model);
   if (task == "MaskedLM") {
-    config["head"] = "lm";
-    tensors.AddModule("lm_head", "decoder");
+    AddLanguageModel(model);
     return model;
   }
-  tensors.AddModule("classifier", "classifier");
+  model.tensors->AddModule("classifier", "classifier");
   if (task == "SequenceClassification") {
     SetLabels(checkpoint, "classification", config);
-    config["pooling"] = fields.Choice("classifier_pooling", {"cls", "mean"}) == "mean" ? "mean" : "first";
+    const std::string pooling = checkpoint.fields().Choice("classifier_pooling", {"cls", "mean"});
+    config["pooling"] = pooling == "mean" ? "mean" : "first";
   } else if (task == "TokenClassification") {
     SetLabels(checkpoint, "token_classification", config);
   } else if (task == "QuestionAnswering") {

@@ -5,6 +5,8 @@
 //   SequenceClassification  classifier.{dense (hidden_act), out_proj}, of the first row
 //   TokenClassification     classifier;  QuestionAnswering  qa_outputs
 // transformers takes landmarks of texts of segment_means_seq_len tokens alone; here texts have any length.
+#include <utility>
+
 #include "engine/base/status.h"
 #include "engine/families/bert.h"
 #include "engine/families/parts.h"
@@ -37,21 +39,13 @@ void ReadShape(Checkpoint& checkpoint, const std::string& prefix, Json& config) 
 }  // namespace
 
 absl::StatusOr<NativeModel> ReadNystromformerFamily(Checkpoint& checkpoint) {
-  const std::string prefix = checkpoint.Prefix("nystromformer."), &task = checkpoint.task();
+  const std::string prefix = checkpoint.Prefix("nystromformer.");
   NativeModel model = ReadBertEncoder(checkpoint, {.prefix = prefix, .skipped = kSkipped});
   ReadShape(checkpoint, prefix, model.config);
   Json& config = model.config;
   for (size_t i = 0; i < config["layers"].size(); ++i)
     model.tensors->Add(Cat("layers.", i, ".attention.conv.weight"), Convolution(prefix, i));
-  if (task == "MaskedLM") {
-    AddPredictions(model);
-  } else if (task == "SequenceClassification") {
-    AddFirstRowClassifier(checkpoint, "classifier", config["hidden_act"], model);
-  } else if (!AddTokenHead(checkpoint, model) && task != "Model") {
-    return checkpoint.UnknownTask({"Model", "ForMaskedLM", "ForSequenceClassification",
-                                   "ForTokenClassification", "ForQuestionAnswering"});
-  }
-  return model;
+  return WithUnpooledHead(checkpoint, std::move(model));
 }
 
 }  // namespace heed

@@ -104,13 +104,27 @@ bool AddTokenHead(Checkpoint& checkpoint, NativeModel& model) {
   return true;
 }
 
+void AddPooledClassifier(Checkpoint& checkpoint, const Pooler& pooler, NativeModel& model) {
+  Json& config = model.config;
+  SetLabels(checkpoint, "classification", config);
+  config["pooling"] = "first";
+  const int64_t width = pooler.width > 0 ? pooler.width : config["hidden_size"].get<int64_t>();
+  AddHeadLayer(width, pooler.hidden_act, /*norm=*/false, config);
+  model.tensors->AddModule("head_layers.0", pooler.module);
+  model.tensors->AddModule("classifier", pooler.classifier);
+}
+
 void AddFirstRowClassifier(Checkpoint& checkpoint, const std::string& name, const Json& hidden_act,
                            NativeModel& model) {
-  SetLabels(checkpoint, "classification", model.config);
-  model.config["pooling"] = "first";
-  AddHeadLayer(model.config["hidden_size"], hidden_act, /*norm=*/false, model.config);
-  model.tensors->AddModule("head_layers.0", name + ".dense");
-  model.tensors->AddModule("classifier", name + ".out_proj");
+  AddPooledClassifier(checkpoint,
+                      {.module = name + ".dense", .hidden_act = hidden_act, .classifier = name + ".out_proj"},
+                      model);
+}
+
+void PoolLastToken(Json& config) {
+  const bool pads = config.contains("pad_token_id");
+  config["pooling"] = pads ? "last_token_not" : "last";
+  if (pads) config["pooling_token"] = config["pad_token_id"];
 }
 
 void AddMaskedHead(const std::string& name, const std::string& norm, const Json& width,

@@ -40,9 +40,21 @@ void SetLabels(Checkpoint& checkpoint, std::string_view head, Json& config);
 void SetSpanLabels(Json& config);
 // TokenClassification ("classifier") and QuestionAnswering ("qa_outputs"); false: the task is neither.
 bool AddTokenHead(Checkpoint& checkpoint, NativeModel& model);
-// SequenceClassification of the first row: NAME.{dense (hidden_act), out_proj}.
+// A product of the first row, and the classifier behind it.
+struct Pooler {
+  std::string module;        // the product
+  Json hidden_act = "tanh";  // native
+  int64_t width = 0;         // 0: hidden_size
+  std::string classifier = "classifier";
+};
+// SequenceClassification of the first row.
+void AddPooledClassifier(Checkpoint& checkpoint, const Pooler& pooler, NativeModel& model);
+// The same where modules are called NAME.{dense (hidden_act), out_proj}.
 void AddFirstRowClassifier(Checkpoint& checkpoint, const std::string& name, const Json& hidden_act,
                            NativeModel& model);
+// A text's row is that of its last token that is not pad_token_id; of its last where the model has no such
+// id.
+void PoolLastToken(Json& config);
 // MaskedLM: NAME.{dense (hidden_act), NORM, bias}, NAME.decoder tied to the embedding, which is `width` wide.
 void AddMaskedHead(const std::string& name, const std::string& norm, const Json& width,
                    const Json& hidden_act, NativeModel& model);

@@ -19,33 +19,15 @@ absl::StatusOr<NativeModel> ReadRobertaFamily(Checkpoint& checkpoint) {
 absl::StatusOr<NativeModel> WithRobertaHead(Checkpoint& checkpoint, const std::string& prefix,
                                             NativeModel model) {
   const std::string& task = checkpoint.task();
-  Json& config = model.config;
-  TensorView& tensors = *model.tensors;
+  model.tensors->Ignore(prefix + "pooler.*");
   if (task == "MaskedLM") {
-    config["head"] = "lm";
-    AddHeadLayer(config["hidden_size"], "gelu", /*norm=*/true, config);
-    tensors.AddModule("head_layers.0", "lm_head.dense");
-    tensors.AddModule("head_layers.0.norm", "lm_head.layer_norm");
-    tensors.Add("lm_head.weight", std::string("lm_head.decoder.weight"));
-    tensors.Add("lm_head.bias", std::string("lm_head.bias"));
-    tensors.Ignore("lm_head.decoder.bias");  // the same again
+    AddMaskedHead("lm_head", "layer_norm", model.config["hidden_size"], "gelu", model);
   } else if (task == "SequenceClassification") {
-    SetLabels(checkpoint, "classification", config);
-    config["pooling"] = "first";
-    AddHeadLayer(config["hidden_size"], "tanh", /*norm=*/false, config);
-    tensors.AddModule("head_layers.0", "classifier.dense");
-    tensors.AddModule("classifier", "classifier.out_proj");
-  } else if (task == "TokenClassification") {
-    SetLabels(checkpoint, "token_classification", config);
-    tensors.AddModule("classifier", "classifier");
-  } else if (task == "QuestionAnswering") {
-    SetSpanLabels(config);
-    tensors.AddModule("classifier", "qa_outputs");
-  } else if (task != "Model") {
+    AddFirstRowClassifier(checkpoint, "classifier", "tanh", model);
+  } else if (!AddTokenHead(checkpoint, model) && task != "Model") {
     return checkpoint.UnknownTask({"Model", "ForMaskedLM", "ForSequenceClassification",
                                    "ForTokenClassification", "ForQuestionAnswering"});
   }
-  tensors.Ignore(prefix + "pooler.*");
   return model;
 }
 

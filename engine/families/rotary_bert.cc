@@ -87,11 +87,7 @@ void AddInEach(const RotaryBert& kind, const std::string& name, const std::strin
 absl::Status AddBertHead(Checkpoint& checkpoint, const std::string& prefix, NativeModel& model) {
   const std::string& task = checkpoint.task();
   if (task == "SequenceClassification") {
-    SetLabels(checkpoint, "classification", model.config);
-    model.config["pooling"] = "first";
-    AddHeadLayer(model.config["hidden_size"], "tanh", /*norm=*/false, model.config);
-    model.tensors->AddModule("head_layers.0", prefix + "pooler.dense");
-    model.tensors->AddModule("classifier", "classifier");
+    AddPooledClassifier(checkpoint, {.module = prefix + "pooler.dense"}, model);
     return absl::OkStatus();
   }
   model.tensors->Ignore(prefix + "pooler.*");

@@ -39,15 +39,10 @@ void AddExperts(Checkpoint& checkpoint, const Side& side, Json& layers, TensorVi
 
 absl::StatusOr<NativeModel> ReadSwitchFamily(Checkpoint& checkpoint) {
   ASSIGN_OR_RETURN(NativeModel model, ReadT5Kind(checkpoint, {.type = "switch_transformers",
-                                                              .vocab_size = 32128,
-                                                              .d_ff = 2048,
+                                                              .width = 768,
                                                               .layers = 12,
                                                               .heads = 12,
-                                                              .feed_forward = "relu",
-                                                              .tied = true,
-                                                              .bias_in_all = false,
-                                                              .feed_forward_module = "mlp",
-                                                              .width = 768}));
+                                                              .feed_forward_module = "mlp"}));
   JsonFields& fields = checkpoint.fields();
   Json& config = model.config;
   const bool alone = checkpoint.task() == "EncoderModel";

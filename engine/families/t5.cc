@@ -151,14 +151,7 @@ absl::StatusOr<NativeModel> ReadT5Kind(Checkpoint& checkpoint, const T5Kind& kin
 }
 
 absl::StatusOr<NativeModel> ReadT5Family(Checkpoint& checkpoint) {
-  return ReadT5Kind(checkpoint, {.type = "t5",
-                                 .vocab_size = 32128,
-                                 .d_ff = 2048,
-                                 .layers = 6,
-                                 .heads = 8,
-                                 .feed_forward = "relu",
-                                 .tied = true,
-                                 .bias_in_all = false});
+  return ReadT5Kind(checkpoint, {.type = "t5"});
 }
 
 absl::StatusOr<NativeModel> ReadMt5Family(Checkpoint& checkpoint) {
@@ -168,8 +161,7 @@ absl::StatusOr<NativeModel> ReadMt5Family(Checkpoint& checkpoint) {
                                  .layers = 8,
                                  .heads = 6,
                                  .feed_forward = "gated-gelu",
-                                 .tied = false,
-                                 .bias_in_all = false});
+                                 .tied = false});
 }
 
 absl::StatusOr<NativeModel> ReadUmt5Family(Checkpoint& checkpoint) {
@@ -179,7 +171,6 @@ absl::StatusOr<NativeModel> ReadUmt5Family(Checkpoint& checkpoint) {
                                  .layers = 8,
                                  .heads = 6,
                                  .feed_forward = "gated-gelu",
-                                 .tied = true,
                                  .bias_in_all = true});
 }
 

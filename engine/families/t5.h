@@ -10,15 +10,14 @@
 
 namespace heed {
 
-// What the configuration classes differ in, and the models.
+// What the configuration classes differ in, and the models. Defaults are T5's.
 struct T5Kind {
   std::string_view type;  // model_type
-  int64_t vocab_size, d_ff, layers, heads;
-  std::string feed_forward;
-  bool tied;         // where config.json does not say
-  bool bias_in_all;  // layers
+  int64_t vocab_size = 32128, width = 512, d_ff = 2048, layers = 6, heads = 8;
+  std::string feed_forward = "relu";
   std::string_view feed_forward_module = "DenseReluDense";
-  int64_t width = 512;
+  bool tied = true;          // where config.json does not say
+  bool bias_in_all = false;  // layers
 };
 
 // Keys of the shape, the tensors and the head: ConditionalGeneration, or EncoderModel, an encoder alone.

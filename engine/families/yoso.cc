@@ -5,13 +5,15 @@
 //   SequenceClassification  classifier.{dense (hidden_act), out_proj}, of the first row
 //   TokenClassification     classifier;  QuestionAnswering  qa_outputs;  Model  the rows as they are
 // Not served: a convolution of values (conv_window), hashes that are drawn (use_expectation false).
+#include <utility>
+
 #include "engine/families/bert.h"
 #include "engine/families/parts.h"
 
 namespace heed {
 
 absl::StatusOr<NativeModel> ReadYosoFamily(Checkpoint& checkpoint) {
-  const std::string prefix = checkpoint.Prefix("yoso."), &task = checkpoint.task();
+  const std::string prefix = checkpoint.Prefix("yoso.");
   JsonFields& fields = checkpoint.fields();
   NativeModel model = ReadBertEncoder(checkpoint, {.prefix = prefix, .skipped = 2});
   Json& config = model.config;
@@ -23,15 +25,7 @@ absl::StatusOr<NativeModel> ReadYosoFamily(Checkpoint& checkpoint) {
   const int64_t bits = Size(fields, "hash_code_len", 9, 64);
   for (Json& layer : config["layers"]) layer["attention"] = {{"type", "yoso"}, {"hash_bits", bits}};
   model.tensors->Ignore(prefix + "pooler.*");
-  if (task == "MaskedLM") {
-    AddPredictions(model);
-  } else if (task == "SequenceClassification") {
-    AddFirstRowClassifier(checkpoint, "classifier", config["hidden_act"], model);
-  } else if (!AddTokenHead(checkpoint, model) && task != "Model") {
-    return checkpoint.UnknownTask({"Model", "ForMaskedLM", "ForSequenceClassification",
-                                   "ForTokenClassification", "ForQuestionAnswering"});
-  }
-  return model;
+  return WithUnpooledHead(checkpoint, std::move(model));
 }
 
 }  // namespace heed
