@@ -1,6 +1,6 @@
 // Each golden tokenizer on one thread, on this repository's own documents and on texts that a tokenizer might
-// trip over: what its stages cost, with a vocabulary that is small. tests/peers/tokenizers.py reads the rows
-// and has the same texts.
+// trip over: what its stages cost, with a vocabulary that is small. tests/peers/tokenizer_speed.py reads the
+// rows and has the same texts.
 #include <cstdio>
 #include <filesystem>
 #include <set>

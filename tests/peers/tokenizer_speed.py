@@ -1,7 +1,7 @@
 """Heed's tokenizers beside the `tokenizers` package, one thread each, in turns, on the same texts: the golden folders that have a
 tokenizer.json.
 
-    ./dev peers tokenizers
+    ./dev peers tokenizer_speed
 """
 import os
 
@@ -9,7 +9,6 @@ os.environ["RAYON_NUM_THREADS"] = "1"
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
 
 import collections
-import importlib
 import pathlib
 import re
 import statistics
@@ -17,8 +16,7 @@ import subprocess
 import sys
 import time
 
-sys.path = [p for p in sys.path if pathlib.Path(p).resolve() != pathlib.Path(__file__).resolve().parent]  # not this file
-Tokenizer = importlib.import_module("tokenizers").Tokenizer
+from tokenizers import Tokenizer
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "tests/golden/tokenizers"
@@ -28,6 +26,11 @@ MEGABYTE = 1_000_000
 
 def repeated(unit):
     return unit * -(-MEGABYTE // len(unit.encode()))
+
+
+def build():
+    subprocess.run(["cmake", "--build", "--preset", "release", "--target", "heed_bench"], cwd=ROOT, check=True,
+                   stdout=sys.stderr)
 
 
 def texts():
@@ -57,6 +60,7 @@ def of_package(tokenizer, text):
 
 
 def main():
+    build()
     wanted = texts()
     loaded = {}
     for folder in sorted(FOLDER.iterdir()):
