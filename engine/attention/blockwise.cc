@@ -7,8 +7,8 @@
 // only); head_dim (hidden_size / num_heads); wrap_unit (none; encoder only), as the Reformer has them: blocks
 // lie in a circle, the last before the first, of the sequence filled up to a multiple of so many tokens,
 // unless it is one block. Blocks that hold no token are seen by nobody, and one that stands beside another
-// several times, since there are few, counts as often. State: keys and values of the blocks seen. Decoding is
-// exact.
+// several times, since there are few, counts as often.
+// State: keys and values of the blocks seen. Decoding is exact.
 #include <cmath>
 
 #include "engine/attention/circular_blocks.h"

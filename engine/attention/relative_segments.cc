@@ -7,8 +7,7 @@
 // Rows that were pooled (a funnel's) stand where the first of theirs stood; the first row, where it is kept
 // apart, stands nowhere: of it, be it row or key, the score is (q_i + u) . k_j alone.
 // Options: max_distance: the farthest that two rows may be from each other, in places; segments (true):
-// whether
-//   the third term is there; any_segment (none); head_dim (hidden_size / heads).
+//   whether the third term is there; any_segment (none); head_dim (hidden_size / heads).
 // Tensors: q, k, v, r [heads head_dim, hidden_size]; pos_bias_u, pos_bias_v, segment_bias (s) [heads,
 //   head_dim]; segments [2, heads, head_dim].
 //
