@@ -12,13 +12,18 @@
 //   query_latent_dim (0)       of norm(Wa x); 0: there is none
 //   latent_eps (1e-6)          of the norms of latents
 //   output_gate (false) | "head"   each head's result times the sigmoid of one more product
+//   index (none) {heads, head_dim, top_k, layout "half" | "interleaved"}   which keys a row of a decoder
+//                              meets: the top_k that an index of heads of head_dim numbers, of which rope
+//                              turns the first rope_dim, scores highest (DeepSeek-V3.2, 2025;
+//                              engine/attention/key_index.h). With query_latent_dim, without window
 //   scale (1 / sqrt(key_dim + rope_dim)), window (none), rope, position_scale   as "softmax" has them; rope
 //                              turns all of rope_dim
 // Tensors: kv.{weight, bias} [rope_dim + latent_dim, hidden_size], kv_norm.weight [latent_dim], q.{weight,
 // bias} [num_heads (key_dim + rope_dim), hidden_size or query_latent_dim], expand.weight [num_heads (key_dim
 // + value_dim), latent_dim], of each head Wk, then Wv; with query_latent_dim q_latent.{weight, bias}
 // [query_latent_dim, hidden_size] and q_norm.weight [query_latent_dim]; with output_gate gate.{weight, bias}
-// [num_heads, hidden_size].
+// [num_heads, hidden_size]; with index index_q.weight [heads head_dim, query_latent_dim], index_k.weight
+// [head_dim, hidden_size], index_k_norm.{weight, bias} [head_dim], index_weights.weight [heads, hidden_size].
 #include <algorithm>
 #include <cmath>
 #include <memory>
@@ -26,6 +31,7 @@
 #include <vector>
 
 #include "engine/attention/head_norm.h"
+#include "engine/attention/key_index.h"
 #include "engine/attention/pattern_attention.h"
 #include "engine/attention/rope.h"
 #include "engine/base/status.h"
@@ -119,6 +125,15 @@ absl::StatusOr<std::vector<Product>> LoadLatentProducts(const AttentionSetting& 
   return products;
 }
 
+// What heads' results are multiplied by.
+absl::Status AddGate(const AttentionSetting& setting, const WeightScope& scope, PatternOptions& options,
+                     std::vector<Product>& products) {
+  options.gate = static_cast<int>(products.size());
+  options.gating = PatternOptions::Gating::kHeads;
+  ASSIGN_OR_RETURN(products.emplace_back(), LoadProduct(scope, "gate", setting.num_heads, setting.width));
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Attention>> NewLatentAttention(const AttentionSetting& setting,
@@ -130,16 +145,19 @@ absl::StatusOr<std::unique_ptr<Attention>> NewLatentAttention(const AttentionSet
   options.scale =
       fields.Number("scale", 1 / std::sqrt(static_cast<double>(sizes.query())), kLeastScale, kMostScale);
   const int64_t window = fields.Int("window", 0, 0, kMostSpan);
-  for (const char* key : {"rope", "position_scale"}) fields.Raw(key);
+  for (const char* key : {"rope", "position_scale", "index"}) fields.Raw(key);
   const Json& gate = fields.Raw("output_gate");
   const bool gated = gate == "head";
   if (!gated && !gate.is_null() && gate != false)
     fields.Fail(Cat("output_gate: ", Shown(gate), R"( is neither false nor "head")"));
   if (setting.cross) fields.Fail("latent attention is of a sequence's own rows");
   if (fields.Has("rope") && sizes.rope == 0) fields.Fail("rope: rope_dim is 0, so nothing is turned");
+  if (fields.Has("index") && window > 0) fields.Fail("window: not with an index, which looks at all keys");
   RETURN_IF_ERROR(fields.Finish());
   ASSIGN_OR_RETURN(options.rotary, ReadRotary(fields, sizes.rope));
   ASSIGN_OR_RETURN(options.position_scale, ReadPositionScale(fields));
+  const IndexedLatents latents{kQueryLatents, sizes.query_latent, sizes.rope};
+  ASSIGN_OR_RETURN(std::optional<KeyIndex> index, ReadKeyIndex(fields, setting, latents));
   options.patterns = {std::make_shared<BandPattern>(
       window > 0 ? WindowBand(window, setting.causal) : Band{.right = setting.causal ? 0 : kUnlimited})};
   ASSIGN_OR_RETURN(std::vector<Product> products, LoadLatentProducts(setting, sizes, eps, scope));
@@ -150,10 +168,11 @@ absl::StatusOr<std::unique_ptr<Attention>> NewLatentAttention(const AttentionSet
   result.groups = setting.num_heads;
   options.q = kAbsorbed;
   options.k = options.v = kLatents;
-  if (gated) {
-    options.gate = static_cast<int>(products.size());
-    options.gating = PatternOptions::Gating::kHeads;
-    ASSIGN_OR_RETURN(products.emplace_back(), LoadProduct(scope, "gate", setting.num_heads, setting.width));
+  if (gated) RETURN_IF_ERROR(AddGate(setting, scope, options, products));
+  if (index) {
+    RETURN_IF_ERROR(LoadKeyIndex(setting, latents, scope, products, *index));
+    return std::make_unique<IndexedAttention>(setting, std::move(options), std::move(products),
+                                              std::move(result), *std::move(index));
   }
   return std::make_unique<LatentAttention>(setting, std::move(options), std::move(products),
                                            std::move(result));

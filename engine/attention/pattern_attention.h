@@ -142,6 +142,12 @@ class PatternRun : public AttentionRun {
   Range TakenCut(int64_t cut) const;
   KeyValuePages& Track(int head, int set, int64_t track) { return tracks_[FirstTrack(head, set) + track]; }
   int64_t from() const { return from_; }  // tokens before the rows at hand
+  // PatternAttention::Prepare, for runs that know more of who sees whom.
+  virtual void Prepare(const AttentionRows& rows, const PatternAttention::Tile& tile, SoftmaxQueries& queries,
+                       std::vector<KeySource>& sources, std::vector<std::unique_ptr<ScoreBias>>& biases,
+                       Scratch& scratch) const {
+    attention_->Prepare(rows, tile, queries, sources, biases, scratch);
+  }
 
  private:
   // Rows, counted by heads, whose parts of long key ranges are tasks of their own.

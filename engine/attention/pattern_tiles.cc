@@ -102,7 +102,7 @@ void PatternRun::Attend(const AttentionRows& rows, const Tile& tile, std::vector
   std::vector<std::unique_ptr<ScoreBias>> biases;
   Tile prepared = tile;
   prepared.pattern = &pattern(tile.head);
-  attention_->Prepare(rows, prepared, queries, sources, biases, scratch);
+  Prepare(rows, prepared, queries, sources, biases, scratch);
   const SoftmaxCore& core = attention_->core();
   char* results = part_results_.as<char>() + tile.head * parts_ * part_bytes_;
   if (stage == Stage::kParts)

@@ -6,6 +6,10 @@
 //   groups.
 // "glm4_moe_lite" (GLM-4.7-Flash, 2026): likewise, mlp_layer_types says which layers have experts.
 // "axk1" (2026): likewise, with a norm of what experts give (post_mlp_layernorm).
+// "deepseek_v32" (V3.2, 2025): as V3, with an index (self_attn.indexer.{wq_b, wk, k_norm, weights_proj})
+//   that says which index_topk keys a row meets.
+// "glm_moe_dsa" (GLM-5, 2026): likewise; the index's heads are turned as the others. Layers that take the
+//   choice of the layer before (indexer_types "shared") are not served.
 // "youtu" (Tencent 2026): dense.
 // "minicpm3" (OpenBMB 2024): dense; tokens times scale_emb, what sublayers add times scale_depth over the
 // root
@@ -75,6 +79,24 @@ void SetLatentAttention(Checkpoint& checkpoint, const LatentDefaults& defaults, 
   AddLatentTensors(latent, query_latent > 0, decoder);
 }
 
+// Of heads of an index.
+struct IndexDefaults {
+  int64_t heads = 64;
+  const char* layout = "half";
+};
+
+void SetIndex(Checkpoint& checkpoint, const IndexDefaults& defaults, Decoder& decoder) {
+  JsonFields& fields = checkpoint.fields();
+  decoder.SetAttention("index", {{"heads", Size(fields, "index_n_heads", defaults.heads)},
+                                 {"head_dim", Size(fields, "index_head_dim", 128)},
+                                 {"top_k", Size(fields, "index_topk", 2048)},
+                                 {"layout", defaults.layout}});
+  decoder.AddModules("attention.index_q", "self_attn.indexer.wq_b");
+  decoder.AddModules("attention.index_k", "self_attn.indexer.wk");
+  decoder.AddModules("attention.index_k_norm", "self_attn.indexer.k_norm");
+  decoder.AddModules("attention.index_weights", "self_attn.indexer.weights_proj");
+}
+
 struct MixtureDefaults {
   int64_t experts = 256, chosen = 8, hidden = 2048, shared = 1, groups = 8, top_groups = 4;
   double scale = 2.5;
@@ -138,6 +160,39 @@ absl::StatusOr<NativeModel> ReadDeepseekV3Family(Checkpoint& checkpoint) {
   SetLatentAttention(checkpoint, {}, decoder);
   SetMixtures(checkpoint, LayersWithExperts(checkpoint, decoder.layers, 3),
               MixtureOf(checkpoint.fields(), {}), decoder);
+  IgnoreNextLayers(decoder);
+  return WithHead(checkpoint, std::move(decoder));
+}
+
+absl::StatusOr<NativeModel> ReadDeepseekV32Family(Checkpoint& checkpoint) {
+  Decoder decoder = ReadLlamaDecoder(checkpoint, DeepseekV3({.bos = 0, .eos = 1}));
+  SetLatentAttention(checkpoint, {}, decoder);
+  SetIndex(checkpoint, {}, decoder);
+  SetMixtures(checkpoint, LayersWithExperts(checkpoint, decoder.layers, 3),
+              MixtureOf(checkpoint.fields(), {}), decoder);
+  IgnoreNextLayers(decoder);
+  return WithHead(checkpoint, std::move(decoder));
+}
+
+absl::StatusOr<NativeModel> ReadGlmMoeDsaFamily(Checkpoint& checkpoint) {
+  JsonFields& fields = checkpoint.fields();
+  LlamaDefaults defaults = DeepseekV3({.bos = 0, .eos = 1});
+  defaults.vocab_size = 154880;
+  defaults.hidden_size = 6144;
+  defaults.intermediate_size = 12288;
+  defaults.num_hidden_layers = 78;
+  defaults.num_attention_heads = defaults.num_key_value_heads = 64;
+  defaults.eps = 1e-5;
+  Decoder decoder = ReadLlamaDecoder(checkpoint, defaults);
+  SetLatentAttention(checkpoint, {.query_latent = 2048, .key = 192, .value = 256}, decoder);
+  SetIndex(checkpoint, {.heads = 32, .layout = "interleaved"}, decoder);
+  checkpoint.Require("index_topk_pattern", nullptr);
+  if (!fields.Raw("indexer_types").is_array()) checkpoint.Require("index_topk_freq", 1);
+  for (const Json& type : fields.Raw("indexer_types")) {
+    if (type != "full") fields.Fail(Cat("indexer_types: ", Shown(type), " is not served; \"full\" is"));
+  }
+  SetMixtures(checkpoint, LayersWithExperts(checkpoint, decoder.layers, 3),
+              MixtureOf(fields, {.groups = 1, .top_groups = 1}), decoder);
   IgnoreNextLayers(decoder);
   return WithHead(checkpoint, std::move(decoder));
 }

@@ -348,6 +348,7 @@ Sees SeesOf(const std::string& type) {
 
 DefinedHead DefinitionOf(const Passage& passage, int head, bool by_steps) {
   const std::string& type = passage.layer().example().type;
+  if (passage.layer().options().contains("index")) return DefinedIndexed(passage, head);
   if (const auto found = Softmaxes().find(type); found != Softmaxes().end()) {
     return [&definition = found->second, &passage, head](int64_t i) {
       return SoftmaxRow(definition, passage, i, head);

@@ -118,6 +118,9 @@ double SoftmaxValue(const Pair& at, int64_t t);
 // "latent", beside it.
 Sum LatentScore(const Pair& at);
 double LatentValue(const Pair& at, int64_t t);
+// Whom each row meets of a "latent" with an index: definitions_indexed.cc.
+DefinedHead DefinedIndexed(const Passage& passage, int head);
+std::vector<double> TurnedIndex(const Pair& at, std::vector<double> x, int64_t position);
 void AddSink(const Passage& passage, int64_t i, int head, DefinedSoftmax& softmax);
 
 // ---------------------------------------------------------------- those that no pattern of positions gives

@@ -69,20 +69,23 @@ double AttentionFactor(const Json& rope) {
   return mscale(1);
 }
 
-Vector Turned(const Pair& at, Vector x, int64_t position) {
-  const auto rope = at.options().find("rope");
-  if (rope == at.options().end()) return x;
-  const int64_t dims = rope->value("dims", at.options().value("rope_dim", at.dim()));
-  const bool interleaved = rope->value("layout", "half") == "interleaved";
-  const double factor = AttentionFactor(*rope);
+Vector Turned(const Pair& at, const Json& rope, Vector x, int64_t position, bool interleaved) {
+  const int64_t dims = rope.value("dims", at.options().value("rope_dim", at.dim()));
+  const double factor = AttentionFactor(rope);
   for (int64_t t = 0; t < dims / 2; ++t) {
-    const double angle = static_cast<double>(position) * Frequency(*rope, t, dims);
+    const double angle = static_cast<double>(position) * Frequency(rope, t, dims);
     double &a = x[interleaved ? 2 * t : t], &b = x[interleaved ? 2 * t + 1 : t + dims / 2];
     const double turned = factor * (a * std::cos(angle) - b * std::sin(angle));
     b = factor * (a * std::sin(angle) + b * std::cos(angle));
     a = turned;
   }
   return x;
+}
+
+Vector Turned(const Pair& at, Vector x, int64_t position) {
+  const auto rope = at.options().find("rope");
+  if (rope == at.options().end()) return x;
+  return Turned(at, *rope, std::move(x), position, rope->value("layout", "half") == "interleaved");
 }
 
 // ------------------------------------------------------------------------------------ queries and keys
@@ -205,6 +208,14 @@ double SoftmaxValue(const Pair& at, int64_t t) {
   // Of the row that reads it: its results are as if all that it reads were so much less.
   const int64_t column = gate == "head" ? at.head : at.head * at.dim() + t;
   return value / (1 + std::exp(-ProductOf(*at.passage, "gate").At(at.i, column)));
+}
+
+// Numbers of an index, which turn as the shared part does, but in a layout of their own.
+std::vector<double> TurnedIndex(const Pair& at, std::vector<double> x, int64_t position) {
+  const Json& o = at.options();
+  if (!o.contains("rope")) return x;
+  const Json rope = o["rope"];
+  return Turned(at, rope, std::move(x), position, o["index"].value("layout", "half") == "interleaved");
 }
 
 // What a row is remembered as: the shared part of keys, then the latent, normed.

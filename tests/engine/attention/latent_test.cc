@@ -28,6 +28,18 @@ TEST(LatentAttention, RefusesWhatCannotBe) {
       {Place::kDecoder, R"({"latent_dim": 8, "key_dim": 6, "value_dim": 0})", {"value_dim", "0"}},
       {Place::kDecoder, R"({"latent_dim": 8, "key_dim": 6, "value_dim": 5, "rope": {}})", {"rope_dim is 0"}},
       {Place::kDecoder, R"({"latent_dim": 8, "key_dim": 6, "value_dim": 5, "head_dim": 8})", {"head_dim"}},
+      {Place::kDecoder,
+       R"({"latent_dim": 8, "key_dim": 6, "value_dim": 5, "index": {"heads": 2, "head_dim": 8, "top_k": 4}})",
+       {".index", "query_latent_dim is 0"}},
+      {Place::kDecoder,
+       R"({"latent_dim": 8, "key_dim": 6, "value_dim": 5, "query_latent_dim": 4, "index": {"heads": 2, "head_dim": 8}})",
+       {".index", "top_k", "missing"}},
+      {Place::kDecoder,
+       R"({"latent_dim": 8, "key_dim": 6, "value_dim": 5, "query_latent_dim": 4, "window": 9, "index": {"heads": 2, "head_dim": 8, "top_k": 4}})",
+       {"window", "index"}},
+      {Place::kEncoder,
+       R"({"latent_dim": 8, "key_dim": 6, "value_dim": 5, "query_latent_dim": 4, "index": {"heads": 2, "head_dim": 8, "top_k": 4}})",
+       {".index", "of a decoder"}},
       {Place::kCross, R"({"latent_dim": 8, "key_dim": 6, "value_dim": 5})", {"own rows"}},
   };
   const Layer layer({"latent", kOptions, Place::kDecoder}, Precision::kF32);
