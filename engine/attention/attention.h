@@ -89,6 +89,9 @@ struct AttentionSetting {
   float norm_eps = 1e-5f, norm_offset = 0;
   // Of rows that were pooled: then a source is the same sequence, pooled less. None: a row is a place.
   std::optional<RowSpacing> spacing{};
+  // Keys and values are those of an attention before it, of the same rows: it has no products of them, and
+  // its rows attend by the run of the other.
+  bool keys_lent = false;
 };
 
 // What a request may say of each row beside its token, as an integer: the row's label. 0 is nothing special.
@@ -171,6 +174,10 @@ struct AttentionRows {
   // to twice their cost.
   float* weights = nullptr;
   int64_t weight_keys = 0;  // at least as many as are taken in by then
+  // Attentions after this one read what it takes in: nothing is forgotten yet.
+  bool held = false;
+  // Of the last of those: so many rows, the newest, were held; what no later row sees is forgotten now.
+  int64_t released = 0;
 
   std::span<float> Weights(int head, int64_t row) const {
     return {weights + (head * count + row) * weight_keys, static_cast<size_t>(weight_keys)};

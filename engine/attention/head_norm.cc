@@ -61,7 +61,9 @@ absl::StatusOr<std::optional<QueryKeyNorms>> ReadQueryKeyNorms(JsonFields& field
     return HeadNorm::Shape{heads * sizes.head_dim, all ? 1 : heads, per_head};
   };
   ASSIGN_OR_RETURN(norms.q, HeadNorm::Load(scope / "q_norm", shape(sizes.heads), options));
-  ASSIGN_OR_RETURN(norms.k, HeadNorm::Load(scope / "k_norm", shape(sizes.key_value_heads), options));
+  if (!setting.keys_lent) {
+    ASSIGN_OR_RETURN(norms.k, HeadNorm::Load(scope / "k_norm", shape(sizes.key_value_heads), options));
+  }
   return norms;
 }
 

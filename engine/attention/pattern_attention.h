@@ -229,7 +229,8 @@ class PatternRun : public AttentionRun {
   std::vector<int64_t> first_tracks_;  // of a key-value head
   int64_t tokens_ = 0;
   // Of the rows at hand.
-  int64_t from_ = 0;  // tokens before
+  int64_t from_ = 0;    // tokens before
+  int64_t passed_ = 0;  // behind which pages may be forgotten, when they have attended
   std::vector<Planned> stages_;
   int64_t taken_cuts_ = 0;
   std::vector<Pass> passes_;

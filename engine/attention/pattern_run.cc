@@ -49,6 +49,7 @@ std::vector<AttentionStage> PatternRun::Begin(const AttentionRows& rows) {
   const int heads = options().key_value_heads;
   const int64_t taken = rows.source_count;
   from_ = tokens_;
+  passed_ = rows.held ? 0 : taken + rows.released;
   Grow(taken);
   tokens_ += taken;
   taken_cuts_ = taken == 0 ? 0 : Quotient((from_ + taking_.ahead) % taking_.cut + taken, taking_.cut);
@@ -67,7 +68,7 @@ std::vector<AttentionStage> PatternRun::Begin(const AttentionRows& rows) {
   for (int stage = 0; stage < taking_.stages && taken > 0; ++stage)
     Add({Stage::kTake}, heads * taken_cuts_, row_cost * taken_rows, stages);
   if (rows.count > 0) AddAttending(rows, stages);
-  if (taken > 0 && attention_->forgets()) Add({Stage::kForget}, 1, 0, stages);
+  if (passed_ > 0 && attention_->forgets()) Add({Stage::kForget}, 1, 0, stages);
   return stages;
 }
 
@@ -202,7 +203,7 @@ void PatternRun::Do(const AttentionRows& rows, int stage, int64_t task, Scratch&
                     scratch);
     }
     case Stage::kForget:
-      for (int head = 0; head < heads; ++head) Forget(head, rows.source_count);
+      for (int head = 0; head < heads; ++head) Forget(head, passed_);
   }
 }
 
@@ -219,7 +220,7 @@ void PatternRun::Step(const AttentionRows& rows, int head, Scratch& scratch) {
       }
     }
   }
-  if (rows.source_count > 0) Forget(head, rows.source_count);
+  if (passed_ > 0) Forget(head, passed_);
 }
 
 const PatternRun::Cut& PatternRun::CutAt(int pass, int64_t task) const {

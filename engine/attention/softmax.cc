@@ -203,6 +203,7 @@ absl::Status FinishProducts(JsonFields& fields, const AttentionSetting& setting,
     };
   };
   finish(products[options.q], norms ? std::optional(std::move(norms->q)) : std::nullopt);
+  if (setting.keys_lent) return absl::OkStatus();
   finish(products[options.k], norms ? std::optional(std::move(norms->k)) : std::nullopt);
   std::optional<HeadNorm> of_values;
   if (options.norm_values) {
@@ -306,6 +307,11 @@ class NarrowAttention : public PatternAttention {
 
 absl::StatusOr<std::vector<Product>> LoadSoftmaxProducts(const AttentionSetting& setting,
                                                          const Options& options, const WeightScope& scope) {
+  if (setting.keys_lent) {
+    std::vector<Product> queries(1);
+    ASSIGN_OR_RETURN(queries[0], LoadProduct(scope, "q", options.heads * options.head_dim, setting.width));
+    return queries;
+  }
   if (options.value_dim == options.head_dim) return LoadQueriesKeysValues(setting, options, scope);
   std::vector<Product> products(3);
   const int64_t queries = options.heads * options.head_dim, keys = options.key_value_heads * options.head_dim;
@@ -327,6 +333,18 @@ std::optional<PatternOptions::Gating> ReadGate(JsonFields& fields) {
   return Gating::kNumbers;
 }
 
+// Where keys and values are another attention's, its weights would be too.
+void CheckLentKeys(const AttentionSetting& setting, const Options& options, JsonFields& fields) {
+  if (!setting.keys_lent) return;
+  const Json& norm = fields.Raw("qk_norm");
+  const bool after_rope = norm.is_object() && norm.value("after_rope", Json()) == true;
+  if (fields.Has("relative_bias") || fields.Has("shaw") || fields.Bool("learned_sink", false) ||
+      ReadGate(fields).has_value() || options.value_dim < options.head_dim || after_rope) {
+    fields.Fail(
+        "keys_of: not with relative_bias, shaw, learned_sink, output_gate, value_dim and qk_norm after_rope");
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Attention>> NewSoftmaxAttention(const AttentionSetting& setting,
@@ -340,6 +358,7 @@ absl::StatusOr<std::unique_ptr<Attention>> NewSoftmaxAttention(const AttentionSe
   const bool by_number = gating == PatternOptions::Gating::kNumbers;
   if ((fields.Has("shaw") || by_number) && options.value_dim < options.head_dim)
     fields.Fail(Cat("value_dim: ", options.value_dim, ": below head_dim; not with shaw or output_gate true"));
+  CheckLentKeys(setting, options, fields);
   RETURN_IF_ERROR(fields.Finish());
   RETURN_IF_ERROR(CheckTogether(fields, setting, options));
   ASSIGN_OR_RETURN(options.rotary, ReadRotary(fields, options.head_dim));

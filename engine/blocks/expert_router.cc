@@ -36,6 +36,7 @@ ExpertRouter::ExpertRouter(JsonFields& fields) {
   group_best_ = fields.Choice("group_score", {"two", "max"}) == "max" ? 1 : 2;
   if (fields.Bool("strict_groups", false)) outside_ = -std::numeric_limits<float>::infinity();
   corrected_ = fields.Bool("correction", false);
+  scaled_ = fields.Bool("expert_scale", false);
   const int64_t each = experts_ / groups_;
   if (score_ == Score::kSparseMixer && (groups_ > 1 || corrected_))
     fields.Fail("score: \"sparse_mixer\" is served without groups and correction");
@@ -55,6 +56,9 @@ absl::Status ExpertRouter::Load(const WeightScope& scope, int64_t width, bool sh
   product_ = PackedWeights::Pack(parts, Precision::kF32);
   if (corrected_) {
     ASSIGN_OR_RETURN(correction_, scope.Floats("router.correction", {experts_}));
+  }
+  if (scaled_) {
+    ASSIGN_OR_RETURN(expert_scale_, scope.Floats("router.expert_scale", {experts_}));
   }
   return absl::OkStatus();
 }
@@ -96,7 +100,10 @@ void ExpertRouter::Choose(const float* logits, Scratch& scratch, int32_t* chosen
     sum += weights[i];
   }
   const float divisor = normalize_ || score_ == Score::kChosenSoftmax ? sum : 1;
-  for (int64_t i = 0; i < top_k_; ++i) weights[i] = weights[i] / divisor * scale_;
+  for (int64_t i = 0; i < top_k_; ++i) {
+    weights[i] = weights[i] / divisor * scale_;
+    if (scaled_) weights[i] *= expert_scale_[chosen[i]];
+  }
 }
 
 // Of the chosen expert of this number: a softmax over it and those that are nearly as good, without those

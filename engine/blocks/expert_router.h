@@ -21,10 +21,12 @@ class ExpertRouter {
   static constexpr int64_t kMostChosen = 64;
 
   // Options, which "moe" documents: experts, top_k, score, jitter, normalize, scale, groups, top_groups,
-  // group_score, strict_groups, correction. What is wrong with them fails the fields.
+  // group_score, strict_groups, correction, expert_scale. What is wrong with them fails the
+  // fields.
   explicit ExpertRouter(JsonFields& fields);
   // Tensors: router.weight [experts, width], router.bias where present, router.correction [experts] with
-  // correction; shared_gate.weight [1, width] if a shared expert has a gate.
+  // correction, router.expert_scale [experts] with expert_scale; shared_gate.weight [1, width] if a shared
+  // expert has a gate.
   absl::Status Load(const WeightScope& scope, int64_t width, bool shared_gate);
 
   int64_t experts() const { return experts_; }
@@ -51,6 +53,8 @@ class ExpertRouter {
   float outside_ = 0;       // what experts of other groups count
   bool corrected_ = false;
   std::vector<float> correction_;
+  bool scaled_ = false;
+  std::vector<float> expert_scale_;  // of each expert's weights
   PackedWeights product_;
 };
 

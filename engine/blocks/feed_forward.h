@@ -19,6 +19,7 @@
 
 #include "absl/status/statusor.h"
 #include "engine/base/json.h"
+#include "engine/blocks/norm.h"
 #include "engine/blocks/row_block.h"
 #include "engine/weights/weights.h"
 
@@ -40,7 +41,8 @@ struct FeedForwardSetting {
   HiddenAct act;
   int num_heads = 0;  // num_attention_heads
   Precision precision = Precision::kF32;
-  std::string where;  // begins error messages: "config.json: layers[3].ffn"
+  std::string where;   // begins error messages: "config.json: layers[3].ffn"
+  NormOptions norm{};  // the model's, for those that have norms of their own
 };
 
 // Const and thread-safe after loading.

@@ -20,10 +20,13 @@
 //   shared_size (0), shared_gate (false)   an expert of that width which answers every row (DeepSeekMoE, Dai
 //   et
 //                              al. 2024); with a gate times sigmoid(shared_gate . x) (Qwen 2, 2024)
+//   expert_scale (false)       each expert's result times a learned number of its own, after all of that
+//   result_norms (false)       norms, as the model's, of what the experts and the shared expert say, before
+//                              these are added (Gemma 4, 2026)
 //   capacity (null, the only form: no row is dropped, so decoding is exact)
-// Tensors: router.weight [experts, hidden_size], router.bias where present, router.correction [experts];
-//   experts.E.{up, gate, down} and shared.{up, gate, down} as of "dense"; shared_gate.weight [1,
-//   hidden_size].
+// Tensors: router.weight [experts, hidden_size], router.bias where present, router.correction and
+//   router.expert_scale [experts]; experts.E.{up, gate, down} and shared.{up, gate, down} as of "dense";
+//   shared_gate.weight [1, hidden_size]; experts_norm and shared_norm.{weight, bias}.
 //
 // The rows of a batch, kMaxGroupedRows at a time, are put in the order of their experts: each expert with
 // rows is one product over them, which reads its weights once, and one without costs nothing.
@@ -46,11 +49,22 @@ namespace {
 
 constexpr int64_t kMostHidden = 1 << 20;
 
+// Of what the experts say, and of what the one says that answers all rows.
+struct ResultNorms {
+  Norm experts, all;
+};
+
+// What answers every row.
+struct SharedExpert {
+  std::optional<DenseProducts> products;  // none: nobody does
+  bool gated = false;
+  std::optional<ResultNorms> norms{};
+};
+
 class MoeFeedForward : public FeedForward {
  public:
-  // `all`: answers every row; null: none does.
   MoeFeedForward(const FeedForwardSetting& setting, ExpertRouter router, std::vector<DenseProducts> experts,
-                 std::optional<DenseProducts> all, bool gated);
+                 SharedExpert all);
   void Run(RowBlock& block, const Rows& in, const Epilogue& out) const override;
   int64_t SharedBytes(int64_t rows) const override {
     int64_t bytes = 0;
@@ -70,7 +84,8 @@ class MoeFeedForward : public FeedForward {
     Rows hidden;      // activation type: between an expert's products
     Rows results;     // f32
     Rows all_hidden;  // activation type: between the products of the expert that all rows share
-    Rows all_result;  // f32: its result, where that has a gate
+    Rows all_result;  // f32: its result, where that has a gate or a norm
+    Rows sum;         // f32: of what the experts say, where that has a norm
     Rows quantized;   // int8: of either input, with its scales
     float* scales;
     int32_t* begins;  // [experts + 2]: the rows of expert e are begins[e] .. begins[e + 1] - 1
@@ -79,7 +94,9 @@ class MoeFeedForward : public FeedForward {
   Shared Lay(Pieces pieces, int64_t rows, int64_t* bytes = nullptr) const;
   int64_t experts() const { return std::ssize(experts_); }
   void Route(RowBlock& block, const Rows& in, const Shared& shared) const;
-  void AnswerAll(RowBlock& block, const Rows& in, const Shared& shared, const Rows& out) const;
+  void AnswerAll(RowBlock& block, const Rows& in, const Shared& shared, const Epilogue& out) const;
+  void AddGated(RowBlock& block, const Shared& shared, const Rows& out) const;
+  void AddNormed(RowBlock& block, const Shared& shared, const Epilogue& out) const;
   void Group(const Shared& shared, int64_t rows) const;
   void Multiply(RowBlock& block, const Shared& shared, PackedWeights DenseProducts::* weights, const Rows& in,
                 const Epilogue& out) const;
@@ -92,11 +109,11 @@ class MoeFeedForward : public FeedForward {
   std::vector<DenseProducts> experts_;
   std::optional<DenseProducts> all_;
   const bool gated_;  // the expert that all rows share
+  const std::optional<ResultNorms> norms_;
 };
 
 MoeFeedForward::MoeFeedForward(const FeedForwardSetting& setting, ExpertRouter router,
-                               std::vector<DenseProducts> experts, std::optional<DenseProducts> all,
-                               bool gated)
+                               std::vector<DenseProducts> experts, SharedExpert all)
     : width_(setting.width),
       hidden_(setting.hidden),
       precision_(setting.precision),
@@ -104,8 +121,9 @@ MoeFeedForward::MoeFeedForward(const FeedForwardSetting& setting, ExpertRouter r
       router_(std::move(router)),
       top_k_(router_.top_k()),
       experts_(std::move(experts)),
-      all_(std::move(all)),
-      gated_(gated) {
+      all_(std::move(all.products)),
+      gated_(all.gated),
+      norms_(std::move(all.norms)) {
   weight_bytes_ = router_.product().bytes();
   for (const DenseProducts& expert : experts_) weight_bytes_ += expert.bytes();
   multiply_adds_ = static_cast<double>(width_ * (this->experts() + (gated_ ? 1 : 0))) +
@@ -134,7 +152,8 @@ MoeFeedForward::Shared MoeFeedForward::Lay(Pieces pieces, int64_t rows, int64_t*
   shared.hidden = pieces.TakeRows(choices, hidden_, type);
   shared.results = pieces.TakeRows(choices, width_, DType::kF32);
   if (all_) shared.all_hidden = pieces.TakeRows(rows, all_->down.in(), type);
-  if (gated_) shared.all_result = pieces.TakeRows(rows, width_, DType::kF32);
+  if (gated_ || norms_) shared.all_result = pieces.TakeRows(rows, width_, DType::kF32);
+  if (norms_) shared.sum = pieces.TakeRows(rows, width_, DType::kF32);
   if (precision_ == Precision::kInt8) {
     shared.quantized = pieces.TakeRows(choices, (std::max(width_, hidden_) + 63) / 64 * 64, DType::kU8);
     shared.scales = pieces.Take<float>(choices);
@@ -154,30 +173,46 @@ void MoeFeedForward::Run(RowBlock& block, const Rows& in, const Epilogue& out) c
   Multiply(block, shared, &DenseProducts::up, shared.gathered.Slice(0, choices),
            {.out = shared.hidden, .activation = activation_});
   Multiply(block, shared, &DenseProducts::down, shared.hidden.Slice(0, choices), {.out = shared.results});
+  const Rows sum = norms_ ? shared.sum : out.out;
   ForRowParts(block, width_, [&](int64_t row, Range columns) {
-    float* y = out.out.As<float>().row(row) + columns.begin;
-    if (!out.add) std::fill_n(y, columns.size(), 0.0f);
+    float* y = sum.As<float>().row(row) + columns.begin;
+    if (norms_ || !out.add) std::fill_n(y, columns.size(), 0.0f);
     AddWeightedRows(shared.results.Cols(columns.begin, columns.size()),
                     {shared.places + row * top_k_, static_cast<size_t>(top_k_)},
                     shared.weights + row * top_k_, y);
   });
-  if (all_) AnswerAll(block, in, shared, out.out);
+  if (all_) AnswerAll(block, in, shared, out);
 }
 
 // Adds what the shared expert says.
-void MoeFeedForward::AnswerAll(RowBlock& block, const Rows& in, const Shared& shared, const Rows& out) const {
+void MoeFeedForward::AnswerAll(RowBlock& block, const Rows& in, const Shared& shared,
+                               const Epilogue& out) const {
   const Rows hidden = shared.all_hidden.Slice(0, block.rows());
   Linear(block, in, all_->up, {.out = hidden, .activation = activation_});
-  if (!gated_) return Linear(block, hidden, all_->down, {.out = out, .add = true});
-  const Rows result = shared.all_result.Slice(0, block.rows());
-  Linear(block, hidden, all_->down, {.out = result});
+  if (!gated_ && !norms_) return Linear(block, hidden, all_->down, {.out = out.out, .add = true});
+  Linear(block, hidden, all_->down, {.out = shared.all_result.Slice(0, block.rows())});
+  gated_ ? AddGated(block, shared, out.out) : AddNormed(block, shared, out);
+}
+
+void MoeFeedForward::AddGated(RowBlock& block, const Shared& shared, const Rows& out) const {
   ForRows(block, [&](int64_t first, int64_t count) {
     for (int64_t row = first; row < first + count; ++row) {
       const float gate = 1 / (1 + std::exp(-shared.logits.As<float>().row(row)[router_.gate_column()]));
-      const float* from = result.As<float>().row(row);
+      const float* from = shared.all_result.As<float>().row(row);
       float* to = out.As<float>().row(row);
       for (int64_t c = 0; c < width_; ++c) to[c] += gate * from[c];
     }
+  });
+}
+
+void MoeFeedForward::AddNormed(RowBlock& block, const Shared& shared, const Epilogue& out) const {
+  ForRows(block, [&](int64_t first, int64_t count) {
+    const Rows experts = shared.sum.Slice(first, count), all = shared.all_result.Slice(first, count),
+               to = out.out.Slice(first, count);
+    norms_->experts.Apply(experts.As<float>(), experts);
+    norms_->all.Apply(all.As<float>(), all);
+    out.add ? Add(experts.As<float>(), to.As<float>()) : Convert(experts, to);
+    Add(all.As<float>(), to.As<float>());
   });
 }
 
@@ -238,8 +273,10 @@ absl::StatusOr<std::unique_ptr<FeedForward>> NewMoeFeedForward(const FeedForward
   RequireHidden(own, fields);
   ExpertRouter router(fields);
   const int64_t shared_size = fields.Int("shared_size", 0, 0, kMostHidden);
-  const bool shared_gate = fields.Bool("shared_gate", false);
+  const bool shared_gate = fields.Bool("shared_gate", false), norms = fields.Bool("result_norms", false);
   if (shared_gate && shared_size == 0) fields.Fail("shared_gate: there is no shared expert (shared_size 0)");
+  if (norms && (shared_size == 0 || shared_gate))
+    fields.Fail("result_norms: of experts beside a shared one (shared_size) without a gate");
   if (const Json& capacity = fields.Raw("capacity"); !capacity.is_null())
     fields.Fail(Cat("capacity: ", Shown(capacity), "; only null is served: no row is dropped"));
   RETURN_IF_ERROR(fields.Finish());
@@ -249,14 +286,18 @@ absl::StatusOr<std::unique_ptr<FeedForward>> NewMoeFeedForward(const FeedForward
     ASSIGN_OR_RETURN(DenseProducts expert, DenseProducts::Load(own, scope / "experts" / Cat(e)));
     products.push_back(std::move(expert));
   }
-  std::optional<DenseProducts> shared;
+  SharedExpert shared{.products = {}, .gated = shared_gate};
   if (shared_size > 0) {
     FeedForwardSetting all = setting;
     all.hidden = shared_size;
-    ASSIGN_OR_RETURN(shared, DenseProducts::Load(all, scope / "shared"));
+    ASSIGN_OR_RETURN(shared.products, DenseProducts::Load(all, scope / "shared"));
   }
-  return std::make_unique<MoeFeedForward>(own, std::move(router), std::move(products), std::move(shared),
-                                          shared_gate);
+  if (norms) {
+    shared.norms.emplace();
+    ASSIGN_OR_RETURN(shared.norms->experts, Norm::Load(scope / "experts_norm", setting.width, setting.norm));
+    ASSIGN_OR_RETURN(shared.norms->all, Norm::Load(scope / "shared_norm", setting.width, setting.norm));
+  }
+  return std::make_unique<MoeFeedForward>(own, std::move(router), std::move(products), std::move(shared));
 }
 
 }  // namespace heed

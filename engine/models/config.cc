@@ -118,6 +118,8 @@ void ReadStanding(JsonFields& fields, LayerConfig& layer) {
   fields.Ignore("attention_norm");
   layer.parallel = fields.Bool("parallel", false);
   layer.scaled = fields.Bool("layer_scale", false);
+  if (fields.Has("keys_of")) layer.keys_of = fields.RequiredInt("keys_of", 0, kMaxLayers);
+  fields.Ignore("keys_of");
   if (layer.parallel && fields.Has("cross_attention"))
     fields.Fail("parallel: true; of a layer with a cross_attention, which reads what its attention gave");
 }
@@ -324,6 +326,25 @@ LayerConfig ReadLayer(const Json& json, const std::string& where, bool cross, Js
   return layer;
 }
 
+namespace {
+
+// Whose keys and values layers read that have none: those of a layer whose attention is like theirs.
+void CheckLentKeys(const std::vector<LayerConfig>& layers, const std::string& key, JsonFields& fields) {
+  for (int64_t i = 0; i < std::ssize(layers); ++i) {
+    const std::optional<int64_t>& of = layers[i].keys_of;
+    if (!of) continue;
+    const std::string where = Cat(key, "[", i, "].keys_of: ", *of);
+    if (*of >= i || layers[*of].keys_of) {
+      fields.Fail(Cat(where, " is no layer before it that has keys of its own"));
+    } else if (layers[i].attention != layers[*of].attention ||
+               layers[i].attention.value("type", Json()) != "softmax") {
+      fields.Fail(Cat(where, ": both attentions must have the same options, and be of type \"softmax\""));
+    }
+  }
+}
+
+}  // namespace
+
 std::vector<LayerConfig> ReadLayers(JsonFields& fields, const std::string& key, bool cross,
                                     const std::vector<std::string>& axes) {
   std::vector<LayerConfig> read;
@@ -339,6 +360,7 @@ std::vector<LayerConfig> ReadLayers(JsonFields& fields, const std::string& key, 
   for (size_t i = 0; i < layers.size(); ++i) {
     read.push_back(ReadLayer(layers[i], Cat(fields.Name(key), "[", i, "]"), cross, fields, axes));
   }
+  CheckLentKeys(read, key, fields);
   return read;
 }
 

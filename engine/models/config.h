@@ -41,7 +41,9 @@ struct LayerConfig {
   std::optional<NormPlacement> norm, attention_norm;
   bool parallel =
       false;  // the feed-forward reads what the attention reads: both are added to the layer's input
-  bool scaled = false;   // its rows are multiplied by a learned number when it is done
+  bool scaled = false;  // its rows are multiplied by a learned number when it is done
+  // Its attention reads the keys and values of this layer's, which comes before, and makes none.
+  std::optional<int64_t> keys_of;
   Json attention;        // {"type", options}, read by the variant
   Json cross_attention;  // the same; null but in the decoder of an encoder-decoder
   Json feed_forward;     // the same under "ffn", read by the feed-forward; {} where the file has none
@@ -77,6 +79,8 @@ struct ModelConfig {
   float residual_multiplier = 1;    // what a sublayer gives is added times this
   bool reversible = false;          // two streams: attention reads the second and changes the first
   int64_t extra_global_tokens = 0;  // learned rows before those of the input
+  int64_t layer_inputs = 0;         // numbers that a layer reads beside its rows; 0: none
+  bool layer_inputs_table = false;  // tokens have rows of a table in them
   float embedding_scale = 1;
   Positions positions = Positions::kNone;
   int64_t max_positions = 0;          // max_position_embeddings; 0 = no limit

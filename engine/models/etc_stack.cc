@@ -192,11 +192,12 @@ void CheckLayers(JsonFields& fields, const ModelConfig& config) {
     if (!attention.is_object() || attention.value("type", Json()) != "etc")
       fields.Fail(Cat("layers[", i, "].attention is not of type \"etc\", as all of an etc-encoder are"));
     if (config.layers[i].parallel || config.layers[i].scaled || config.layers[i].norm ||
-        config.layers[i].attention_norm || config.layers[i].convolution_kernel > 0)
-      fields.Fail(Cat(
-          "layers[", i,
-          "]: parallel, layer_scale, norm, attention_norm and convolution are no keys of an etc-encoder's "
-          "layers"));
+        config.layers[i].attention_norm || config.layers[i].convolution_kernel > 0 ||
+        config.layers[i].keys_of)
+      fields.Fail(
+          Cat("layers[", i,
+              "]: parallel, layer_scale, norm, attention_norm, convolution and keys_of are no keys of an "
+              "etc-encoder's layers"));
   }
 }
 

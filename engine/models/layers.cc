@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "engine/base/status.h"
+#include "engine/models/layer_inputs.h"
 
 namespace heed {
 
@@ -42,7 +43,8 @@ absl::StatusOr<AttentionSublayer> LoadAttention(const LayerPlan& plan, const Jso
                            .front = cross ? 0 : plan.front,
                            .norm_eps = plan.norm.eps,
                            .norm_offset = plan.norm.weight_offset,
-                           .spacing = plan.spacing};
+                           .spacing = plan.spacing,
+                           .keys_lent = plan.keys_lent && !cross};
   JsonFields fields(options, setting.where);
   setting.num_heads = static_cast<int>(fields.Int("num_heads", plan.num_heads, 1, plan.width));
   ASSIGN_OR_RETURN(std::unique_ptr<Attention> attention, NewAttention(setting, fields, scope));
@@ -68,7 +70,8 @@ absl::StatusOr<std::unique_ptr<RowStep>> LoadFeedForward(const LayerPlan& plan, 
                                    .act = plan.act,
                                    .num_heads = plan.num_heads,
                                    .precision = plan.precision,
-                                   .where = std::move(where)};
+                                   .where = std::move(where),
+                                   .norm = plan.norm};
   JsonFields fields(options, setting.where);
   ASSIGN_OR_RETURN(auto feed_forward, NewFeedForward(setting, fields, scope));
   if (!feed_forward) return nullptr;
@@ -144,6 +147,16 @@ absl::Status CloseConvolution(const LayerPlan& plan, const WeightScope& scope, i
   return absl::OkStatus();
 }
 
+// The attention, of layer `number` of the model's, whose keys and values another reads.
+absl::StatusOr<int> LenderOf(int64_t number, const std::string& where, int set, const Stack& stack) {
+  for (int lender = 0; lender < std::ssize(stack.attentions()); ++lender) {
+    const Stack::Attend& attend = stack.attentions()[lender];
+    if (attend.set == set && attend.layer == number && !attend.cross() && stack.keeps_run(attend))
+      return lender;
+  }
+  return Invalid(where, "keys_of: of layers of one decoder, whose sequences remember keys");
+}
+
 }  // namespace
 
 absl::Status AddLayer(const LayerPlan& model, const LayerConfig& layer, int i, int number,
@@ -160,6 +173,11 @@ absl::Status AddLayer(const LayerPlan& model, const LayerConfig& layer, int i, i
     LayerPlan own = plan;
     if (first) own.norm.placement = layer.attention_norm.value_or(plan.norm.placement);
     if (first && plan.first_unnormed && i == 0) own.norm.placement = NormPlacement::kNone;
+    int lender = Stack::kItself;
+    if (first && layer.keys_of) {
+      ASSIGN_OR_RETURN(lender, LenderOf(number - i + *layer.keys_of, where, set, stack));
+      own.keys_lent = true;
+    }
     ASSIGN_OR_RETURN(AttentionSublayer sublayer,
                      LoadAttention(own, options, cross, where + name, scope / name, scope / norm));
     if (shortens && NormsInput(own.norm.placement)) {
@@ -173,6 +191,7 @@ absl::Status AddLayer(const LayerPlan& model, const LayerConfig& layer, int i, i
                         .layer = number,
                         .type = options.value("type", ""),
                         .group = plan.group,
+                        .lender = lender,
                         .sublayer = std::make_unique<AttentionSublayer>(std::move(sublayer)),
                         .beside = std::move(beside)});
     return absl::OkStatus();
@@ -186,9 +205,13 @@ absl::Status AddLayer(const LayerPlan& model, const LayerConfig& layer, int i, i
         AddFeedForward(plan, where + "ffn", layer.feed_forward, scope / "ffn", scope / "norm2", set, stack));
   }
   if (convolved) RETURN_IF_ERROR(CloseConvolution(plan, scope, *convolved, set, stack));
+  if (plan.layer_input > 0) {
+    ASSIGN_OR_RETURN(std::unique_ptr<RowStep> step, LoadInputOfLayer(plan, i, scope / "input"));
+    stack.Add(set, std::move(step));
+  }
   if (!layer.scaled) return absl::OkStatus();
   ASSIGN_OR_RETURN(const std::vector<float> factor, scope.Floats("layer_scale.weight", {1}));
-  stack.Add(set, std::make_unique<ScaleStep>(factor[0]));
+  stack.Add(set, std::make_unique<ScaleStep>(factor[0], plan.layer_input > 0 ? plan.width : 0));
   return absl::OkStatus();
 }
 
@@ -227,7 +250,7 @@ absl::StatusOr<Embedding> AddEmbedding(const ModelConfig& config, const LayerPla
                            .precision = plan.precision};
   if (config.embedding_norm) options.norm = config.norm;
   ASSIGN_OR_RETURN(Embedding embedding, Embedding::Load(scope, options));
-  stack.Add(set, std::make_unique<EmbedStep>(embedding, stack.sets()[set].front));
+  stack.Add(set, std::make_unique<EmbedStep>(embedding, stack.sets()[set].front, stack.sets()[set].beside));
   return embedding;
 }
 

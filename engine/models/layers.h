@@ -29,6 +29,8 @@ struct LayerPlan {
   bool reversible = false;
   bool causal = false;
   bool first_unnormed = false;  // the first layer's attention has no norm
+  int64_t layer_input = 0;      // numbers that each layer reads behind its rows (layer_inputs.h)
+  bool keys_lent = false;       // the attention at hand reads another's keys and values
   int64_t front = 0;            // rows of the set before those of the input, which all see and which see all
   std::optional<RowSpacing> spacing;  // of the set's rows
   int64_t group = 0;            // rows that attend to one another alone; 0: as the set says

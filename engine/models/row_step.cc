@@ -7,7 +7,7 @@
 namespace heed {
 
 void EmbedStep::Run(RowBlock& block, const RowsBeside& beside) const {
-  const int64_t width = embedding_.width();
+  const int64_t width = embedding_.width(), end = block.x.cols - beside_;
   embedding_.Run(block, {beside.ids, beside.types, beside.places.positions, front_});
   if (block.x.cols == width) return;
   ForRows(block, [&](int64_t first, int64_t count) {
@@ -55,7 +55,8 @@ void AddStep::Run(RowBlock& block, const RowsBeside&) const {
 }
 
 void ScaleStep::Run(RowBlock& block, const RowsBeside&) const {
-  ForRows(block, [&](int64_t first, int64_t count) { Scale(factor_, block.x.Rows(first, count)); });
+  const Matrix<float> x = columns_ > 0 ? block.x.Cols(0, columns_) : block.x;
+  ForRows(block, [&](int64_t first, int64_t count) { Scale(factor_, x.Rows(first, count)); });
 }
 
 void ProjectStep::Run(RowBlock& block, const RowsBeside& beside) const {

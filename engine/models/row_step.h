@@ -44,11 +44,12 @@ class RowStep {
 };
 
 // The first rows: of tokens at their positions; of streams side by side, the same in each. Of a sequence the
-// first `front` are left to others, and positions count from behind them.
+// first `front` are left to others, and positions count from behind them. The last `beside` columns are
+// others' too.
 class EmbedStep : public RowStep {
  public:
-  explicit EmbedStep(Embedding embedding, int64_t front = 0)
-      : embedding_(std::move(embedding)), front_(front) {}
+  explicit EmbedStep(Embedding embedding, int64_t front = 0, int64_t beside = 0)
+      : embedding_(std::move(embedding)), front_(front), beside_(beside) {}
   void Run(RowBlock& block, const RowsBeside& beside) const override;
   double multiply_adds() const override;
   int64_t reads() const override { return embedding_.projection().in(); }
@@ -56,7 +57,7 @@ class EmbedStep : public RowStep {
 
  private:
   Embedding embedding_;
-  int64_t front_;
+  int64_t front_, beside_;
 };
 
 // What an attention reads of the rows that attend, which are the sublayer's.
@@ -153,14 +154,15 @@ class AddStep : public RowStep {
   std::vector<float> row_;
 };
 
-// All numbers of all rows times a factor.
+// The first numbers of all rows, so many, times a factor; 0: all of them.
 class ScaleStep : public RowStep {
  public:
-  explicit ScaleStep(float factor) : factor_(factor) {}
+  explicit ScaleStep(float factor, int64_t columns = 0) : factor_(factor), columns_(columns) {}
   void Run(RowBlock& block, const RowsBeside& beside) const override;
 
  private:
   float factor_;
+  int64_t columns_;
 };
 
 // The first rows of numbers: x = W inputs + b.

@@ -77,9 +77,10 @@ void Stack::AddAttentions(std::vector<Attend> attends) {
   const int first = static_cast<int>(attentions_.size());
   for (Attend& attend : attends) {
     attend.index = static_cast<int>(std::ranges::count(attentions_, attend.set, &Attend::set));
-    if (remembers(attend))
+    if (attend.lender != kItself) Borrow(attend);
+    if (keeps_run(attend))
       attend.run = static_cast<int>(
-          std::ranges::count_if(attentions_, [&](const Attend& other) { return remembers(other); }));
+          std::ranges::count_if(attentions_, [&](const Attend& other) { return keeps_run(other); }));
     attentions_.push_back(std::move(attend));
   }
   const int end = static_cast<int>(attentions_.size());
@@ -95,6 +96,17 @@ void Stack::AddAttentions(std::vector<Attend> attends) {
   }
   for (int number = first; number < end; ++number)
     Add(attentions_[number].set, std::make_unique<CloseStep>(*attentions_[number].sublayer));
+}
+
+// It takes up its lender's run, as the last so far.
+void Stack::Borrow(Attend& attend) {
+  Attend& lender = attentions_[attend.lender];
+  CHECK(keeps_run(lender) && lender.set == attend.set);
+  for (Attend& other : attentions_) {
+    if (other.lender == attend.lender) other.releases = false;
+  }
+  lender.lends = attend.releases = true;
+  attend.run = lender.run;
 }
 
 // What the attention reads of both sets.
@@ -145,7 +157,8 @@ void Stack::LeaveOutUnread() {
 
 BlockWidths Stack::WidthsOf(int64_t block_rows) const {
   BlockWidths widths{.rows = block_rows};
-  for (const RowSet& set : sets_) widths.width = std::max({widths.width, set.width, set.inputs_width});
+  for (const RowSet& set : sets_)
+    widths.width = std::max({widths.width, set.width - set.beside, set.inputs_width});
   widths.reads = std::max(widths.width, head_reads_);
   for (const Phase& phase : phases_) {
     for (const auto& step : phase.steps) {
@@ -199,7 +212,7 @@ int64_t Stack::RememberedBytes(const ShareSize& size) const {
       sum += KeptRows::Bytes(set.kept, set.width * SizeOf(DType::kF32), set.count.exact(size));
   }
   for (const Attend& attend : attentions_) {
-    if (!remembers(attend)) continue;
+    if (!keeps_run(attend)) continue;
     const RowSet& read = sets_[attend.cross() ? attend.source : attend.set];
     sum += attend.attention().StateBytes(read.count.exact(size));
     pass = std::max(pass, attend.attention().PassBytes());

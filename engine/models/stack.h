@@ -55,7 +55,9 @@ struct RowCount {
 struct RowSet {
   RowCount count = RowCount::OfInput();
   WorkInput input = WorkInput::kTokens;
-  int64_t width = 0;  // of the residual stream
+  int64_t width = 0;  // of the residual stream, and of what lies behind it
+  // Numbers behind the residual stream, made when rows are and read by layers beside it. No head reads them.
+  int64_t beside = 0;
   // A sequence remembers what its attentions keep. Else rows come whole, and what they keep lives for one
   // attention of one pass.
   bool remembered = false;
@@ -95,7 +97,11 @@ class Stack {
     std::string type;      // as its options name it
     int64_t group =
         0;  // as RowSet's, of this attention alone; then nobody remembers what it keeps; 0: the set's
-    int run = kItself;  // among those whose runs a sequence remembers, if it is one
+    // The attention before, of the same set, whose keys and values it reads; itself: its own.
+    int lender = kItself;
+    bool lends = false;     // others read its keys and values
+    bool releases = false;  // it is the last of those that read its lender's
+    int run = kItself;      // among those whose runs a sequence remembers, if it is one
     std::unique_ptr<AttentionSublayer> sublayer;
     // What is done to the set's rows once the attention's products of them are made: it reads the residual
     // stream as they did, and changes it before the attention does. Only till the attention is added.
@@ -154,10 +160,12 @@ class Stack {
   const std::vector<Attend>& attentions() const { return attentions_; }
   const std::optional<Norm>& norm() const { return norm_; }  // of the rows that the head reads
   int answered() const { return answered_; }                 // the set that the head reads
-  int64_t width() const { return sets_[answered_].width; }   // of its rows
+  int64_t width() const { return sets_[answered_].width - sets_[answered_].beside; }  // of its rows
 
   // Whether a sequence remembers what the attention keeps.
   bool remembers(const Attend& attend) const { return sets_[attend.set].remembered && attend.group == 0; }
+  // Whether that is a run of its own.
+  bool keeps_run(const Attend& attend) const { return remembers(attend) && attend.lender == kItself; }
   // The rows of a group, if they attend to one another alone; else 0.
   int64_t group(const Attend& attend) const {
     return attend.group > 0 ? attend.group : sets_[attend.set].group;
@@ -184,6 +192,7 @@ class Stack {
   Phase& NewPhase(Phase phase);
   Phase& ProgramOf(int set);  // that goes on
   void Open(int number);
+  void Borrow(Attend& attend);
   // Whether the rows' labels are given, and are this attention's affair.
   bool Reads(const Attend& attend, int64_t labelled) const;
   // What a sequence remembers and keeps, and what one attention holds beside that while a pass is at it.

@@ -363,6 +363,9 @@ AttentionRows StackPass::RowsOf(int share, const Attend& attend, bool source) co
   const Part& of = part(share, attend.set);
   AttentionRows rows = RowsOf(attend, of.row, source ? 0 : of.count);
   rows.first = of.first;
+  rows.held = attend.lends;
+  if (attend.lender != Stack::kItself) rows.source_count = 0;
+  if (attend.releases) rows.released = rows.count;
   if (attend.cross()) rows.source_count = source ? part(share, attend.source).count : 0;
   if (const auto& columns = stack_.sets()[attend.set].columns) rows.columns = columns(shares_[share].size);
   const int read = attend.cross() ? attend.source : attend.set;

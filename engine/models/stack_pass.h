@@ -74,7 +74,7 @@ class StackPass {
   // Of the set that the head reads.
   const Part& answered(int share) const { return part(share, stack_.answered()); }
   int64_t rows(int set) const { return std::ssize(sets_[set].positions); }
-  Matrix<float> x() const { return x(stack_.answered()); }
+  Matrix<float> x() const { return x(stack_.answered()).Cols(0, stack_.width()); }
   Workspace& workspace() { return *workspace_; }
 
  private:

@@ -32,7 +32,7 @@ TransformerSequence::TransformerSequence(const Transformer& model)
     : model_(&model), ids_(model.stack().kept_ids(), sizeof(int32_t)) {
   if (model.head().pooling != Pooling::kNone) pooled_.assign(model.stack().width(), 0.0);
   for (const Stack::Attend& attend : model.stack().attentions()) {
-    if (model.stack().remembers(attend)) runs_.push_back(attend.attention().Start());
+    if (model.stack().keeps_run(attend)) runs_.push_back(attend.attention().Start());
   }
   for (const RowSet& set : model.stack().sets())
     rows_.emplace_back(set.kept, set.width * SizeOf(DType::kF32));
@@ -70,7 +70,7 @@ void TransformerSequence::Archive(StateArchive& archive) {
   ArchiveKept(archive);
   const Stack& stack = model_->stack();
   for (const Stack::Attend& attend : stack.attentions()) {
-    if (!stack.remembers(attend)) continue;
+    if (!stack.keeps_run(attend)) continue;
     AttentionRun& run = *runs_[attend.run];
     run.Archive(archive);
     const int64_t held = run.tokens(),

@@ -167,6 +167,22 @@ absl::StatusOr<Tensor> Grid(const std::vector<Tensor>& axes) {
   return room.tensor;
 }
 
+// A matrix and a number for each of its columns.
+absl::StatusOr<Tensor> MultiplyColumns(const std::vector<Tensor>& parts) {
+  const Tensor &matrix = parts[0], &factors = parts[1];
+  if (matrix.rank() != 2 || factors.rank() != 1 || factors.dim(0) != matrix.dim(1))
+    return Invalid("shape ", ShapeText(matrix.shape), " has not columns for factors of shape ",
+                   ShapeText(factors.shape));
+  const int64_t columns = matrix.dim(1);
+  std::vector<float> of_columns(columns);
+  ToFloats(factors, 0, columns, of_columns.data());
+  const Room room = NewRoom(DType::kF32, matrix.shape);
+  float* numbers = room.memory->as<float>();
+  ToFloats(matrix, 0, matrix.size(), numbers);
+  for (int64_t i = 0; i < matrix.size(); ++i) numbers[i] *= of_columns[i % columns];
+  return room.tensor;
+}
+
 // Made of several; an error names the first of the file's tensors.
 template <typename F>
 auto MakerOf(const std::vector<ViewedTensor>& parts, const std::vector<std::string>& names, F join) {
@@ -273,6 +289,12 @@ ViewedTensor ViewedTensor::Times(float value) const {
   return Then([value](const Tensor& tensor) -> absl::StatusOr<Tensor> {
     return Each(tensor, [value](float x) { return x * value; });
   });
+}
+
+ViewedTensor ViewedTensor::TimesColumns(const ViewedTensor& factors) const {
+  const std::vector<ViewedTensor> parts = {*this, factors};
+  const std::vector<std::string> names = NamesOf(parts);
+  return {names, MakerOf(parts, names, MultiplyColumns)};
 }
 
 void TensorView::Add(const std::string& name, ViewedTensor tensor) {

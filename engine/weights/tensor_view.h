@@ -43,6 +43,8 @@ class ViewedTensor {
   ViewedTensor SwappedLast() const;                       // of three dimensions, the last two change places
   ViewedTensor Plus(float value) const;                   // f32
   ViewedTensor Times(float value) const;                  // f32
+  // Of a matrix each column times a number of its own, of `factors`; f32.
+  ViewedTensor TimesColumns(const ViewedTensor& factors) const;
 
   const std::vector<std::string>& names() const { return names_; }  // the file's tensors that it needs
   absl::StatusOr<Tensor> Make(const Weights& weights) const { return make_(weights); }

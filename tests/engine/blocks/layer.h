@@ -65,6 +65,20 @@ inline FeedForwardExample SharedMoeExample(bool gated) {
   return example;
 }
 
+// The same with norms of what the experts and the shared one say, and scales of experts.
+inline FeedForwardExample NormedMoeExample() {
+  FeedForwardExample example = SharedMoeExample(false);
+  example.options =
+      "{\"experts\": 5, \"top_k\": 3, \"shared_size\": 56, \"result_norms\": true, "
+      "\"expert_scale\": true}";
+  example.shapes["router.expert_scale"] = {5};
+  for (const char* norm : {"experts_norm", "shared_norm"}) {
+    example.shapes[std::string(norm) + ".weight"] = {example.width};
+    example.shapes[std::string(norm) + ".bias"] = {example.width};
+  }
+  return example;
+}
+
 struct PkmSizes {
   int64_t heads = 2, keys = 12, query = 10, top_k = 3;
 };
@@ -92,7 +106,8 @@ inline std::vector<FeedForwardExample> FeedForwardExamples() {
           PkmExample({5, 420, 6, 17}),
           PkmExample({1, 4, 14, 4}),
           SharedMoeExample(false),
-          SharedMoeExample(true)};
+          SharedMoeExample(true),
+          NormedMoeExample()};
 }
 
 // Normal numbers, matrices such that a product of normal numbers with them is normal.

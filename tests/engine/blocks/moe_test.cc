@@ -132,6 +132,47 @@ TEST(MoeFeedForward, ASharedExpertAnswersEveryRow) {
   }
 }
 
+// (x - mean) / deviation, times a weight and plus a bias.
+Numbers LayerNormed(const FeedForwardLayer& layer, const std::string& name, const std::vector<double>& x) {
+  const auto n = static_cast<double>(x.size());
+  double mean = 0, variance = 0;
+  for (const double number : x) mean += number / n;
+  for (const double number : x) variance += (number - mean) * (number - mean) / n;
+  Numbers y;
+  for (size_t c = 0; c < x.size(); ++c)
+    y.push_back(
+        static_cast<float>((x[c] - mean) / std::sqrt(variance + 1e-5) * layer.tensor(name + ".weight")[c] +
+                           layer.tensor(name + ".bias")[c]));
+  return y;
+}
+
+TEST(MoeFeedForward, WhatExpertsAndTheSharedOneSayIsNormedBeforeItIsAdded) {
+  const FeedForwardLayer layer(NormedMoeExample(), Precision::kF32);
+  const Numbers x = RandomInput(layer, 7), start(x.size(), 0.5f);
+  const Numbers y = Pass(layer, x).out, added = Pass(layer, x, 2, &start).out;
+  for (int64_t r = 0; r < 7; ++r) {
+    const Numbers row = RowOf(x, r, layer.width());
+    const Bounded logits = Linear(layer, "router", Exactly(row), Precision::kF32);
+    const std::vector<int64_t> order = Ranking(logits.value);
+    std::vector<double> sum(row.size());
+    double chosen = 0;
+    for (int64_t i = 0; i < 3; ++i) chosen += std::exp(logits.value[order[i]]);
+    for (int64_t i = 0; i < 3; ++i) {
+      const double weight = std::exp(logits.value[order[i]]) / chosen *
+                            static_cast<double>(layer.tensor("router.expert_scale")[order[i]]);
+      const Bounded result = Dense(layer, Expert(order[i]), row);
+      for (size_t c = 0; c < row.size(); ++c) sum[c] += weight * result.value[c];
+    }
+    const Numbers experts = LayerNormed(layer, "experts_norm", sum),
+                  shared = LayerNormed(layer, "shared_norm", Dense(layer, "shared.", row).value);
+    for (int64_t c = 0; c < layer.width(); ++c) {
+      const int64_t i = r * layer.width() + c;
+      EXPECT_NEAR(y[i], experts[c] + shared[c], 1e-4) << r << " " << c;
+      EXPECT_NEAR(added[i], y[i] + 0.5, 1e-5) << r << " " << c;
+    }
+  }
+}
+
 TEST(MoeFeedForward, ARowCostsItsExpertsAlone) {
   const FeedForwardLayer dense(DenseExample(), Precision::kF32);
   for (int64_t top_k : {1, 2}) {
@@ -155,6 +196,7 @@ TEST(MoeFeedForward, RefusesWithTheFieldTheValueAndTheLimit) {
       {{{"type", "moe"}, {"experts", 70000}}, {".experts", "70000", "65536"}},
       {{{"type", "moe"}, {"experts", 4}, {"top_k", 5}}, {".top_k", "5", "4"}},
       {{{"type", "moe"}, {"experts", 4}, {"shared_gate", true}}, {"shared_gate", "shared_size 0"}},
+      {{{"type", "moe"}, {"experts", 4}, {"result_norms", true}}, {"result_norms", "shared_size"}},
       {{{"type", "moe"}, {"experts", 4}, {"top_k", 0}}, {".top_k", "0", "1"}},
       {{{"type", "moe"}, {"experts", 1}, {"top_k", 2}}, {".top_k", "2", "1"}},
       {{{"type", "moe"}, {"experts", 4}, {"capacity", 1.25}}, {"capacity", "1.25", "null"}},

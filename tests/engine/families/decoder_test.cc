@@ -32,8 +32,12 @@ Json Attention(const NativeModel& model, int layer = 0) { return model.config["l
 TEST(Decoders, OptionsThatAreNotServedAreRefusedByName) {
   EXPECT_THAT(Refusal("cohere2_moe", {{"num_shared_experts", 4}}),
               HasSubstr("num_shared_experts: 4 is not served; 0 is"));
-  EXPECT_THAT(Refusal("gemma4_text", {{"hidden_size_per_layer_input", 8}}),
-              HasSubstr("hidden_size_per_layer_input: 8 is not served; 0 is"));
+  EXPECT_THAT(Refusal("gemma4_text", {{"vocab_size", 300000}}),
+              HasSubstr("vocab_size_per_layer_input: 262144 is below vocab_size 300000"));
+  EXPECT_THAT(Refusal("gemma4_text", {{"num_hidden_layers", 7}, {"num_kv_shared_layers", 2}}),
+              HasSubstr("num_kv_shared_layers: 2: no layer of the kind of layer 5 is before them"));
+  EXPECT_THAT(Refusal("glm_moe_dsa", {{"indexer_types", {"full", "shared"}}}),
+              HasSubstr("indexer_types: \"shared\" is not served"));
   EXPECT_THAT(Refusal("laguna", {{"gating", false}}), HasSubstr("gating: false is not served; true is"));
   EXPECT_THAT(Refusal("gpt_oss", {{"swiglu_limit", 5}}), HasSubstr("swiglu_limit: 5 is not served; 7.0 is"));
   EXPECT_THAT(Refusal("gpt2", {{"add_cross_attention", true}}), HasSubstr("add_cross_attention: true"));

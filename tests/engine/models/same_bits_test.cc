@@ -124,6 +124,15 @@ std::vector<Setting> Settings() {
     config["layers"][0]["ffn"] = {{"type", "moe"}, {"experts", 4}, {"top_k", 2}};
     config["layers"][1]["norm"] = "sandwich";
     settings.push_back({"parallel_" + std::string(Name(precision)), config, precision});
+    Json lent = SmallConfig(
+        "decoder", "lm",
+        {{"type", "softmax"}, {"window", 70}, {"num_key_value_heads", 2}, {"rope", {{"theta", 100}}}});
+    lent["hidden_size"] = 96;
+    lent["intermediate_size"] = 200;
+    lent["layers"].push_back(lent["layers"][0]);
+    lent["layers"][1]["keys_of"] = lent["layers"][2]["keys_of"] = 0;
+    lent["layer_inputs"] = {{"size", 24}, {"table", true}};
+    settings.push_back({"lent_" + std::string(Name(precision)), lent, precision});
   }
   return settings;
 }

@@ -80,6 +80,17 @@ TEST(ViewedTensor, StepsFollowOneAnother) {
   EXPECT_THAT(file.Error(ViewedTensor("a").Shaped({5, -1})), HasSubstr("cannot be read as"));
 }
 
+TEST(ViewedTensor, ColumnsOfAMatrixAreMultiplied) {
+  const File file;
+  const ViewedTensor matrix = ViewedTensor("a").Rows(0, 3);
+  EXPECT_THAT(file.Numbers(matrix.TimesColumns(ViewedTensor("row").Shaped({2}))),
+              ElementsAre(0, 6, 10, 18, 20, 30));
+  EXPECT_EQ(matrix.TimesColumns(ViewedTensor("row").Shaped({2})).names(),
+            (std::vector<std::string>{"a", "row"}));
+  EXPECT_THAT(file.Error(ViewedTensor("a").Transposed().TimesColumns(ViewedTensor("row").Shaped({2}))),
+              HasSubstr("has not columns for factors of shape [2]"));
+}
+
 TEST(ViewedTensor, AMatrixOfSeveralIsTakenOut) {
   const File file;
   const ViewedTensor matrices = ViewedTensor("a").Shaped({3, 4, 2});
