@@ -33,10 +33,10 @@ struct LayerPlan {
   bool keys_lent = false;       // the attention at hand reads another's keys and values
   int64_t front = 0;            // rows of the set before those of the input, which all see and which see all
   std::optional<RowSpacing> spacing;  // of the set's rows
-  int64_t group = 0;            // rows that attend to one another alone; 0: as the set says
-  int source = Stack::kItself;  // the set that cross-attention reads
-  int64_t source_width = 0;     // of its rows; 0: width
-  std::string key = "layers";   // of the layers in config.json, for errors
+  int64_t group = 0;                  // rows that attend to one another alone; 0: as the set says
+  int source = Stack::kItself;        // the set that cross-attention reads
+  int64_t source_width = 0;           // of its rows; 0: width
+  std::string key = "layers";         // of the layers in config.json, for errors
   Precision precision = Precision::kF32;
 };
 

@@ -61,8 +61,8 @@ struct RowSet {
   // A sequence remembers what its attentions keep. Else rows come whole, and what they keep lives for one
   // attention of one pass.
   bool remembered = false;
-  bool labelled = true;      // a request's labels are of its rows, if they have ids and nobody remembers it
-  bool typed = false;        // a request's types are of its rows, which are tokens or have the type of one:
+  bool labelled = true;  // a request's labels are of its rows, if they have ids and nobody remembers it
+  bool typed = false;    // a request's types are of its rows, which are tokens or have the type of one:
   // Of which of the input's, where they are none.
   std::function<int64_t(int64_t row)> typed_as{};
   int64_t front = 0;         // rows before those of the input, which the model brings
