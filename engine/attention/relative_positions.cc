@@ -225,11 +225,12 @@ int64_t RelativePositions::ScratchBytes(int sources, int64_t attending) const {
 RelativeAttention::RelativeAttention(const AttentionSetting& setting, PatternOptions options,
                                      std::vector<Product> products, RelativePositions relative)
     : PatternAttention(setting, std::move(options), std::move(products)), relative_(std::move(relative)) {
-  constant_bytes_ = relative_.bytes();
+  constant_bytes_ += relative_.bytes();
 }
 
 int64_t RelativeAttention::ScratchBytes() const {
-  return relative_.ScratchBytes(static_cast<int>(pattern(0).sets().size()), PatternAttention::ScratchBytes());
+  const size_t sources = pattern(0).sets().size() + (options().constant.empty() ? 0 : 1);
+  return relative_.ScratchBytes(static_cast<int>(sources), PatternAttention::ScratchBytes());
 }
 
 void RelativeAttention::Prepare(const AttentionRows&, const Tile& tile, SoftmaxQueries& queries,

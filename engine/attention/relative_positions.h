@@ -103,7 +103,7 @@ class RelativeAttention : public PatternAttention {
                Scratch& scratch) const override;
 
  protected:
-  // RelativePositions::Bias's, of a set.
+  // RelativePositions::Bias's, of a set, or, behind the last one, of what all sequences see.
   virtual std::function<int64_t(int64_t)> Places(int) const { return {}; }
 
  private:

@@ -6,11 +6,13 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "engine/blocks/norm.h"
 #include "engine/blocks/positions.h"
 #include "engine/blocks/row_block.h"
+#include "engine/blocks/token_clusters.h"
 #include "engine/tensor/tensor.h"
 #include "engine/weights/weights.h"
 
@@ -31,7 +33,10 @@ struct EmbeddingOptions {
   std::optional<NormOptions> norm{};
   bool norm_of_tokens = false;  // the norm is of the token's row, before anything is added; no projection
   EmbeddingProjection projection = EmbeddingProjection::kNone;
-  int64_t table_width = 0;                // with a projection: of what it reads, at most width
+  int64_t table_width = 0;  // with a projection: of what it reads, at most width
+  // With kTokens: tables and projections of their own, instead of one. Their tokens are vocab_size together,
+  // their widths at most width.
+  std::vector<TokenCluster> clusters{};
   Precision precision = Precision::kF32;  // of the projection
 };
 
@@ -52,7 +57,8 @@ class Embedding {
   // Tensors: scope/embed.tokens.weight [vocab_size, table width]; embed.positions.weight [max_positions,
   // width] if learned; embed.types.weight [types, width]; embed.norm.{weight, bias};
   // embed.projection.{weight [width, table width], bias where present}. The widths of positions, types and
-  // norm are those of the rows that they meet.
+  // norm are those of the rows that they meet. Of clusters embed.I.tokens.weight and
+  // embed.I.projection.weight instead.
   static absl::StatusOr<Embedding> Load(const WeightScope& scope, const EmbeddingOptions& options);
 
   // Of the block's rows the first width() columns. All members of its team call it; the last thing is a
@@ -60,21 +66,32 @@ class Embedding {
   void Run(RowBlock& block, const EmbeddedRows& rows) const;
 
   int64_t width() const { return options_.width; }
-  const Tensor& tokens() const { return tokens_; }                  // for a tied head
-  int64_t bytes() const;                                            // of the tables
-  const PackedWeights& projection() const { return *projection_; }  // of no weights if there is none
+  Tensor tokens() const { return tables_.size() == 1 ? tables_[0].rows : Tensor(); }  // for a tied head
+  int64_t bytes() const;                                                              // of the tables
+  // Of the projections, as products: the widest input, memory, multiply-adds of a row.
+  int64_t reads() const;
+  int64_t projection_bytes() const;
+  double multiply_adds() const;
 
  private:
+  // All tokens, or those of a cluster: from `first` on.
+  struct Table {
+    int64_t first = 0;
+    Tensor rows{};
+    std::shared_ptr<const PackedWeights> projection{};  // null if there is none
+  };
+  absl::Status LoadTables(const WeightScope& embed);
   bool projects() const { return options_.projection != EmbeddingProjection::kNone; }
-  void SetTokens(const EmbeddedRows& rows, int64_t first, Matrix<float> x) const;
+  void SetTokens(const EmbeddedRows& rows, int64_t first, const Table& table, Matrix<float> x) const;
   void AddPlaces(const EmbeddedRows& rows, int64_t first, Matrix<float> x) const;
+  void ProjectTables(RowBlock& block, const EmbeddedRows& rows, const Matrix<float>& x) const;
   void Project(RowBlock& block, const Matrix<float>& narrow, const Matrix<float>& x) const;
 
   EmbeddingOptions options_;
-  Tensor tokens_, types_;
+  std::vector<Table> tables_;
+  Tensor types_;
   PositionTable positions_;
   std::optional<Norm> norm_;
-  std::shared_ptr<const PackedWeights> projection_ = std::make_shared<PackedWeights>();
 };
 
 }  // namespace heed

@@ -36,6 +36,7 @@ ExpertRouter::ExpertRouter(JsonFields& fields) {
   group_best_ = fields.Choice("group_score", {"two", "max"}) == "max" ? 1 : 2;
   if (fields.Bool("strict_groups", false)) outside_ = -std::numeric_limits<float>::infinity();
   corrected_ = fields.Bool("correction", false);
+  corrects_logits_ = fields.Choice("correction_of", {"scores", "logits"}) == "logits";
   scaled_ = fields.Bool("expert_scale", false);
   const int64_t each = experts_ / groups_;
   if (score_ == Score::kSparseMixer && (groups_ > 1 || corrected_))
@@ -81,7 +82,7 @@ void ExpertRouter::Choose(const float* logits, Scratch& scratch, int32_t* chosen
   if (by_scores) {
     float* choices = scratch.Take<float>(experts_);
     for (int64_t e = 0; e < experts_; ++e) {
-      const float of = score_ == Score::kChosenSoftmax ? logits[e] : score(e);
+      const float of = score_ == Score::kChosenSoftmax || corrects_logits_ ? logits[e] : score(e);
       choices[e] = of + (corrected_ ? correction_[e] : 0);
     }
     if (top_groups_ < groups_) LeaveBestGroups(choices, scratch);

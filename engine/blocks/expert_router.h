@@ -21,7 +21,7 @@ class ExpertRouter {
   static constexpr int64_t kMostChosen = 64;
 
   // Options, which "moe" documents: experts, top_k, score, jitter, normalize, scale, groups, top_groups,
-  // group_score, strict_groups, correction, expert_scale. What is wrong with them fails the
+  // group_score, strict_groups, correction, correction_of, expert_scale. What is wrong with them fails the
   // fields.
   explicit ExpertRouter(JsonFields& fields);
   // Tensors: router.weight [experts, width], router.bias where present, router.correction [experts] with
@@ -51,7 +51,7 @@ class ExpertRouter {
   int64_t groups_ = 1, top_groups_ = 1;
   int64_t group_best_ = 2;  // so many of a group's best are added up
   float outside_ = 0;       // what experts of other groups count
-  bool corrected_ = false;
+  bool corrected_ = false, corrects_logits_ = false;
   std::vector<float> correction_;
   bool scaled_ = false;
   std::vector<float> expert_scale_;  // of each expert's weights

@@ -13,6 +13,7 @@
 //   scale (1)                  of the result of all experts
 //   correction (false)         router.correction is added to scores when experts are chosen, and not to what
 //                              they count (Wang et al. 2024)
+//   correction_of ("scores")   "logits": it is added to those instead, and the sums choose (Kolibri, 2026)
 //   groups (1), top_groups (groups), group_score ("two" | "max")   experts are chosen from the best groups of
 //                              neighbours, by the sum of a group's two best or by its best
 //   strict_groups (false)      from no others; else those of other groups count 0, and are chosen before an

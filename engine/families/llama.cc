@@ -61,8 +61,9 @@ Decoder ReadLlamaDecoder(Checkpoint& checkpoint, const LlamaDefaults& defaults) 
   Json& config = decoder.config();
   if (const int64_t longest = LongestTurned(checkpoint)) config["max_seq_length"] = longest;
   config["intermediate_size"] = Size(fields, "intermediate_size", defaults.intermediate_size);
-  config["hidden_act"] = defaults.gated ? GatedName(fields, defaults.act_key, defaults.act)
-                                        : ActivationName(fields, defaults.act_key, defaults.act);
+  if (!defaults.act_key.empty())
+    config["hidden_act"] = defaults.gated ? GatedName(fields, defaults.act_key, defaults.act)
+                                          : ActivationName(fields, defaults.act_key, defaults.act);
   config["norm"] = "pre";
   config["norm_type"] = defaults.norm_type;
   config["layer_norm_eps"] = fields.Number(defaults.eps_key, defaults.eps, 0, 1);

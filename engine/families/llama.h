@@ -17,8 +17,8 @@ struct LlamaDefaults {
   int64_t num_key_value_heads = 0;  // 0: as many as heads
   int64_t head_dim = 0;             // 0: hidden_size / heads
   TokenIds tokens{};
-  std::string_view act_key = "hidden_act", act = "silu";
-  bool gated = true;  // up times the activation of gate
+  std::string_view act_key = "hidden_act", act = "silu";  // no key: hidden_act is not set
+  bool gated = true;                                      // up times the activation of gate
   std::string_view norm_type = "rms", eps_key = "rms_norm_eps";
   double eps = 1e-6;
   RopeDefaults rope{};

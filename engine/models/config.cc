@@ -160,6 +160,13 @@ void ReadHeadLayers(JsonFields& fields, ModelConfig& config) {
   }
 }
 
+void ReadHeadClusters(JsonFields& fields, ModelConfig& config) {
+  config.head_clusters = ReadTokenClusters("head_clusters", config.vocab_size, config.width, fields);
+  if (config.head_clusters.empty()) return;
+  if (config.head != Head::kLanguageModel) fields.Fail("head_clusters: of head \"lm\" alone");
+  if (!config.head_layers.empty()) fields.Fail("head_clusters: of a head without head_layers");
+}
+
 void ReadLatePooling(JsonFields& fields, ModelConfig& config) {
   config.late_pooling = fields.Bool("late_pooling", false);
   if (!config.late_pooling) return;
@@ -264,6 +271,15 @@ void ReadEmbeddingTables(JsonFields& fields, ModelConfig& config) {
     config.embedding_projection = projection == "tokens"        ? EmbeddingProjection::kTokens
                                   : projection == "before_norm" ? EmbeddingProjection::kBeforeNorm
                                                                 : EmbeddingProjection::kLast;
+  }
+  config.embedding_clusters =
+      ReadTokenClusters("embedding_clusters", config.vocab_size, config.width, fields);
+  if (!config.embedding_clusters.empty()) {
+    if (fields.Has("embedding_size") || fields.Has("embedding_projection"))
+      fields.Fail("embedding_clusters: of an embedding without embedding_size and embedding_projection");
+    if (config.architecture == Architecture::kEncoderDecoder)
+      fields.Fail("embedding_clusters: of an encoder or a decoder");
+    config.embedding_projection = EmbeddingProjection::kTokens;
   }
   config.embedding_norm = fields.Bool("embedding_norm", false);
   config.embedding_norm_of_tokens = fields.Choice("embedding_norm_of", {"all", "tokens"}) == "tokens";
@@ -382,6 +398,7 @@ absl::StatusOr<ModelConfig> ParseModelConfig(const Json& json) {
   config.recipe = stack.read(fields, config);
   ReadHead(fields, config);
   ReadHeadLayers(fields, config);
+  ReadHeadClusters(fields, config);
   ReadLatePooling(fields, config);
   ReadLogits(fields, config);
   ReadTokenIds(fields, config);

@@ -91,6 +91,9 @@ struct ModelConfig {
   // Of the embedding (EmbeddingOptions), where rows are tokens.
   int64_t embedding_size = 0;  // width of what a projection reads
   EmbeddingProjection embedding_projection = EmbeddingProjection::kNone;
+  // [{"tokens", "width" (hidden_size)}, ...]: tables of their own; softmaxes of their own (AdaptiveSoftmax,
+  // tensors lm_head.I.*). None: one table, one product.
+  std::vector<TokenCluster> embedding_clusters, head_clusters;
   bool embedding_norm = false;
   bool embedding_norm_of_tokens = false, decoder_embedding_norm_of_tokens = false;
   int64_t type_vocab_size = 0;

@@ -165,7 +165,8 @@ int64_t LimitOf(const std::string& key, const ModelInfo& info) {
 
 // Which numbers of a case a tensor is; null: none.
 Output* OutputOf(const std::string& key, Case& c) {
-  if (key == "logits" || key == "output" || key == "last_hidden_state") return &c.expected;
+  if (key == "logits" || key == "log_probs" || key == "output" || key == "last_hidden_state")
+    return &c.expected;
   if (key == "start_logits") return &c.expected_start;
   if (key == "end_logits") return &c.expected_end;
   if (key == "mean_embedding") return &c.expected_mean;
@@ -178,7 +179,8 @@ Output* OutputOf(const std::string& key, Case& c) {
 // What is generation's, or is there to find an error by, or is of a head that a base model's file has beside.
 bool IsOfOthers(const std::string& key) {
   return key == "eos_id" || key.starts_with("beam_") || key.find("hidden_state") != std::string::npos ||
-         key == "pooler_output" || key == "last_embedding" || key == "block_sparse";
+         key == "pooler_output" || key == "last_embedding" || key == "block_sparse" ||
+         key.starts_with("mems.");
 }
 
 // What a case has under names of its own, as the model's answer. Of spans: two labels for each token.

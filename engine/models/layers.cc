@@ -247,6 +247,7 @@ absl::StatusOr<Embedding> AddEmbedding(const ModelConfig& config, const LayerPla
                            .norm_of_tokens = config.embedding_norm_of_tokens,
                            .projection = config.embedding_projection,
                            .table_width = config.embedding_size,
+                           .clusters = config.embedding_clusters,
                            .precision = plan.precision};
   if (config.embedding_norm) options.norm = config.norm;
   ASSIGN_OR_RETURN(Embedding embedding, Embedding::Load(scope, options));

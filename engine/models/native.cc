@@ -89,6 +89,11 @@ absl::StatusOr<OutputHead> LoadHead(const ModelConfig& config, const WeightScope
   const bool labels = config.head == Head::kClassification || config.head == Head::kTokenClassification;
   if (labels) precision = Precision::kF32;
   if (config.late_pooling) precision = Precision::kF32;
+  if (!config.head_clusters.empty()) {
+    ASSIGN_OR_RETURN(head.clusters, AdaptiveSoftmax::Load(scope / "lm_head", loaded.stack.width(),
+                                                          config.head_clusters, precision));
+    return head;
+  }
   ASSIGN_OR_RETURN(const int64_t width, AddHeadLayers(config, loaded.stack.width(), scope, precision, head));
   if (config.late_pooling) MakeSteps(head, loaded.stack);
   ASSIGN_OR_RETURN(const PackedWeights::Part part, LastProduct(config, loaded.tied, width, scope));
@@ -227,7 +232,7 @@ absl::StatusOr<ModelInfo> Describe(const ModelConfig& config, const LoadedStack&
   info.layers = loaded.layers;
   info.vocab_size = config.vocab_size;
   if (std::ranges::any_of(stack.sets(), &RowSet::typed)) info.type_vocab_size = config.type_vocab_size;
-  info.output_width = head.layers.empty() ? stack.width() : head.layers.back().weights.out();
+  info.output_width = head.width(stack.width());
   info.pooled = head.pooling != Pooling::kNone || stack.sets()[stack.answered()].count.always == 1;
   info.answers_tokens = stack.sets()[stack.answered()].input == WorkInput::kTokens;
   info.drawn = DrawnBy(config, loaded);

@@ -9,18 +9,13 @@ namespace heed {
 void EmbedStep::Run(RowBlock& block, const RowsBeside& beside) const {
   const int64_t width = embedding_.width(), end = block.x.cols - beside_;
   embedding_.Run(block, {beside.ids, beside.types, beside.places.positions, front_});
-  if (block.x.cols == width) return;
+  if (end == width) return;
   ForRows(block, [&](int64_t first, int64_t count) {
     for (int64_t r = first; r < first + count; ++r) {
       float* const x = block.x.row(r);
-      for (int64_t column = width; column < block.x.cols; column += width) std::copy_n(x, width, x + column);
+      for (int64_t column = width; column < end; column += width) std::copy_n(x, width, x + column);
     }
   });
-}
-
-double EmbedStep::multiply_adds() const {
-  const PackedWeights& projection = embedding_.projection();
-  return static_cast<double>(projection.in()) * static_cast<double>(projection.out());
 }
 
 void OpenStep::Run(RowBlock& block, const RowsBeside& beside) const {

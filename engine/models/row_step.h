@@ -51,9 +51,9 @@ class EmbedStep : public RowStep {
   explicit EmbedStep(Embedding embedding, int64_t front = 0, int64_t beside = 0)
       : embedding_(std::move(embedding)), front_(front), beside_(beside) {}
   void Run(RowBlock& block, const RowsBeside& beside) const override;
-  double multiply_adds() const override;
-  int64_t reads() const override { return embedding_.projection().in(); }
-  int64_t weight_bytes() const override { return embedding_.projection().bytes(); }
+  double multiply_adds() const override { return embedding_.multiply_adds(); }
+  int64_t reads() const override { return embedding_.reads(); }
+  int64_t weight_bytes() const override { return embedding_.projection_bytes(); }
 
  private:
   Embedding embedding_;

@@ -12,18 +12,28 @@ namespace heed {
 int64_t OutputHead::bytes() const {
   int64_t sum = 0;
   for (const HeadLayer& layer : layers) sum += layer.weights.bytes();
-  return sum;
+  return sum + (clusters ? clusters->bytes() : 0);
 }
 
 double OutputHead::multiply_adds() const {
   double sum = 0;
   for (const HeadLayer& layer : layers)
     sum += static_cast<double>(layer.weights.in()) * static_cast<double>(layer.weights.out());
-  return sum;
+  return sum + (clusters ? clusters->multiply_adds() : 0);
+}
+
+int64_t OutputHead::width(int64_t rows) const {
+  return clusters ? clusters->tokens() : layers.empty() ? rows : layers.back().weights.out();
+}
+
+std::optional<Precision> OutputHead::reads_in() const {
+  if (clusters) return clusters->precision();
+  if (layers.empty()) return std::nullopt;
+  return layers.front().weights.precision();
 }
 
 int64_t OutputHead::hidden() const {
-  int64_t widest = 0;
+  int64_t widest = clusters ? clusters->hidden() : 0;
   for (size_t i = 1; i < layers.size(); ++i) widest = std::max(widest, layers[i].weights.in());
   return widest;
 }

@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "engine/blocks/adaptive_softmax.h"
 #include "engine/models/config.h"
 #include "engine/models/kept_rows.h"
 #include "engine/models/model.h"
@@ -25,17 +26,20 @@ struct HeadLayer {
 // What turns rows of the stack into answers: the stack's norm, then layers one after another.
 struct OutputHead {
   Head kind = Head::kNone;
-  Pooling pooling = Pooling::kNone;      // kClassification and kEmbedding
-  int32_t pooling_token = -1;            // of SeeksToken()
-  bool norm_after_pooling = false;       // else the norm is each row's
-  Activation reads = Activation::kNone;  // of what the first layer reads
-  std::vector<HeadLayer> layers;         // none: the rows themselves are the answer
-  float scale = 1;                       // of the answer
-  float soft_cap = 0;                    // c: the scaled answer becomes c tanh(answer / c); 0: there is none
+  Pooling pooling = Pooling::kNone;           // kClassification and kEmbedding
+  int32_t pooling_token = -1;                 // of SeeksToken()
+  bool norm_after_pooling = false;            // else the norm is each row's
+  Activation reads = Activation::kNone;       // of what the first layer reads
+  std::vector<HeadLayer> layers;              // none: the rows themselves are the answer, but with
+  std::optional<AdaptiveSoftmax> clusters{};  // instead of layers
+  float scale = 1;                            // of the answer
+  float soft_cap = 0;  // c: the scaled answer becomes c tanh(answer / c); 0: there is none
 
   int64_t bytes() const;
-  double multiply_adds() const;  // of an answer
-  int64_t hidden() const;        // widest that one layer gives to the next; 0: there is one at most
+  double multiply_adds() const;       // of an answer
+  int64_t hidden() const;             // widest that one layer gives to the next; 0: there is one at most
+  int64_t width(int64_t rows) const;  // of an answer, with rows so wide
+  std::optional<Precision> reads_in() const;  // of the first product; none if there is none
 };
 
 // What one sequence of a Transformer remembers: a run of each attention that is remembered, the ids and rows

@@ -197,11 +197,11 @@ void TransformerPass::AnswerBlock(RowBlock& block, int64_t first) {
   const Matrix<float> x = rows_.x();
   const std::optional<Norm>& norm = model_.stack().norm();
   const bool pooled = head.pooling != Pooling::kNone;
-  Rows input = head.layers.empty() ? rows_.workspace().outputs.First(block.rows())
-               : head.layers[0].weights.precision() == Precision::kF32
-                   ? block.buffers.result.First(block.rows())
-                   : block.buffers.input.First(block.rows());
-  if (!head.layers.empty()) input = input.Cols(0, x.cols);
+  const std::optional<Precision> precision = head.reads_in();
+  Rows input = !precision                      ? rows_.workspace().outputs.First(block.rows())
+               : *precision == Precision::kF32 ? block.buffers.result.First(block.rows())
+                                               : block.buffers.input.First(block.rows());
+  if (precision) input = input.Cols(0, x.cols);
   ForRows(block, [&](int64_t begin, int64_t count) {
     for (int64_t r = begin; r < begin + count; ++r) {
       const Answer& answer = answers_[first + r];
@@ -225,6 +225,11 @@ void TransformerPass::AnswerBlock(RowBlock& block, int64_t first) {
 
 void TransformerPass::RunLayers(RowBlock& block, Rows input, const Rows& outputs) {
   const OutputHead& head = model_.head();
+  if (head.clusters) {
+    const RowBuffer* const hidden = rows_.workspace().hidden;
+    return head.clusters->Run(block, input, hidden[0].First(block.rows()), hidden[1].First(block.rows()),
+                              outputs);
+  }
   if (head.reads != Activation::kNone) {
     ForRows(block, [&](int64_t begin, int64_t count) { Activate(head.reads, input.Slice(begin, count)); });
   }

@@ -167,6 +167,18 @@ absl::StatusOr<Tensor> Grid(const std::vector<Tensor>& axes) {
   return room.tensor;
 }
 
+absl::StatusOr<Tensor> SumRows(const Tensor& matrix) {
+  if (matrix.rank() != 2) return Invalid("shape ", ShapeText(matrix.shape), " is no matrix");
+  const int64_t columns = matrix.dim(1);
+  const Room room = NewRoom(DType::kF32, {matrix.dim(0)});
+  std::vector<float> row(columns);
+  for (int64_t r = 0; r < matrix.dim(0); ++r) {
+    ToFloats(matrix, r * columns, columns, row.data());
+    room.memory->as<float>()[r] = static_cast<float>(std::accumulate(row.begin(), row.end(), 0.0));
+  }
+  return room.tensor;
+}
+
 // A matrix and a number for each of its columns.
 absl::StatusOr<Tensor> MultiplyColumns(const std::vector<Tensor>& parts) {
   const Tensor &matrix = parts[0], &factors = parts[1];
@@ -289,6 +301,10 @@ ViewedTensor ViewedTensor::Times(float value) const {
   return Then([value](const Tensor& tensor) -> absl::StatusOr<Tensor> {
     return Each(tensor, [value](float x) { return x * value; });
   });
+}
+
+ViewedTensor ViewedTensor::RowSums() const {
+  return Then([](const Tensor& tensor) { return SumRows(tensor); });
 }
 
 ViewedTensor ViewedTensor::TimesColumns(const ViewedTensor& factors) const {

@@ -43,6 +43,7 @@ class ViewedTensor {
   ViewedTensor SwappedLast() const;                       // of three dimensions, the last two change places
   ViewedTensor Plus(float value) const;                   // f32
   ViewedTensor Times(float value) const;                  // f32
+  ViewedTensor RowSums() const;                           // of a matrix: each row's, f32
   // Of a matrix each column times a number of its own, of `factors`; f32.
   ViewedTensor TimesColumns(const ViewedTensor& factors) const;
 

@@ -269,6 +269,20 @@ void AddSlots(const Passage& passage, int64_t i, int head, DefinedSoftmax& softm
   }
 }
 
+// Rows before the text, all alike.
+void AddNullMemory(const Passage& passage, int64_t i, int head, DefinedSoftmax& softmax) {
+  const Pair at{&passage, i, 0, head};
+  if (!at.options().value("null_memory", false)) return;
+  const float *key = at.layer().tensor("null_k") + head * at.dim(),
+              *value = at.layer().tensor("null_v") + head * at.dim();
+  const int64_t memory = at.options()["memory"];
+  for (int64_t distance = i + 1; distance < memory; ++distance) {
+    const Sum score = TransformerXlScore(passage, i, head, Vector(key, key + at.dim()),
+                                         std::min(distance, Clamp(at.options())));
+    softmax.Add(score, [&](int64_t t) { return value[t]; });
+  }
+}
+
 struct SoftmaxDefinition {
   Sees sees;
   Sum (*score)(const Pair&) = DotProduct;  // divided, with what is added
@@ -283,7 +297,7 @@ const std::map<std::string, SoftmaxDefinition>& Softmaxes() {
       {"softmax", {SeesWindow, SoftmaxScore, SoftmaxValue, AddSink}},
       {"latent", {SeesWindow, LatentScore, LatentValue}},
       {"sliding_window", {SeesBand, BandScore, BandValue}},
-      {"relative_memory", {SeesMemory, RelativeScore}},
+      {"relative_memory", {SeesMemory, RelativeScore, Value, AddNullMemory}},
       {"disentangled", {SeesAll, DisentangledScore}},
       {"relative_segments", {SeesAll, RelativeSegmentsScore}},
       {"persistent_memory", {SeesWindow, DotProduct, Value, AddSlots}},

@@ -177,6 +177,7 @@ inline std::vector<AttentionExample> AttentionExamples() {
       {"sliding_window", R"({"window": 150})", Place::kEncoder, 36, 3, false, 0, RowLabel::kGlobal},
       {"relative_memory", R"({"memory": 140})", Place::kDecoder},
       {"relative_memory", R"({"memory": 17, "clamp_length": 9})", Place::kDecoder, 36, 3},
+      {"relative_memory", R"({"memory": 150, "null_memory": true, "clamp_length": 140})", Place::kDecoder},
       {"compressive", R"({"segment": 24, "memory": 48, "compressed_memory": 20, "rate": 4})",
        Place::kDecoder},
       {"compressive",

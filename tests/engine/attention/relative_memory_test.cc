@@ -34,6 +34,16 @@ TEST(RelativeMemory, DistancesThatAreAlikeTakeNoMemory) {
   EXPECT_EQ(near.attention().constant_bytes(), far.attention().constant_bytes());
 }
 
+// They are seen from near and, part by part, from far away, till the memory reaches them no more.
+TEST(RelativeMemory, RowsBeforeTheTextAreSeenWhileTheMemoryReachesThem) {
+  const Layer layer(Memory(R"({"memory": 300, "null_memory": true})"), Precision::kF32);
+  ExpectDefinition(Whole(layer, 420), {0, 1, 127, 128, 255, 298, 299, 300, 419});
+  EXPECT_LE(DifferenceOfSteps(layer, 320, 280, 3), 1e-5);
+  const Layer far(Memory(R"({"memory": 9000, "null_memory": true})"), Precision::kF32);
+  ExpectDefinition(Whole(far, 30), {0, 29});
+  EXPECT_LE(DifferenceOfSteps(far, 30, 20, 1), 1e-5);
+}
+
 TEST(RelativeMemory, AClampOfNoneIsNone) {
   const Layer none(Memory(R"({"memory": 50})"), Precision::kF32),
       zero(Memory(R"({"memory": 50, "clamp_length": 0})"), Precision::kF32);

@@ -115,5 +115,17 @@ TEST(ExpertRouter, OptionsBeyondTheirLimitsAreRefused) {
   EXPECT_THAT(Refusal({{"experts", 4}, {"score", "max"}}), HasSubstr("score"));
 }
 
+TEST(ExpertRouter, ACorrectionOfLogitsIsAddedBeforeTheirSigmoids) {
+  const Json options = {{"top_k", 1}, {"score", "sigmoid"}, {"correction", true}, {"normalize", false}};
+  Json of_logits = options;
+  of_logits["correction_of"] = "logits";
+  // Sigmoids of 9 and 5 are next to each other; the logits are not.
+  EXPECT_THAT(Choose(options, {9, 5}, {0, 1}).experts, ElementsAre(1));
+  const Chosen chosen = Choose(of_logits, {9, 5}, {0, 1});
+  EXPECT_THAT(chosen.experts, ElementsAre(0));
+  EXPECT_THAT(chosen.weights, ElementsAre(FloatNear(Sigmoid(9), 1e-6)));
+  EXPECT_THAT(Choose(of_logits, {9, 5}, {0, 4.5}).experts, ElementsAre(1));
+}
+
 }  // namespace
 }  // namespace heed

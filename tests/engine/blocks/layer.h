@@ -43,6 +43,14 @@ inline FeedForwardExample DenseExample(const std::string& act = "gelu") {
   return example;
 }
 
+inline FeedForwardExample XieluExample() {
+  FeedForwardExample example = DenseExample();
+  example.options = "{\"xielu\": true}";
+  for (const char* number : {"alpha_p", "alpha_n", "beta", "eps"})
+    example.shapes[std::string("xielu.") + number] = {1};
+  return example;
+}
+
 inline FeedForwardExample MoeExample(int64_t experts, int64_t top_k, const std::string& act = "gelu") {
   FeedForwardExample example{.type = "moe", .act = act};
   example.options =
@@ -107,7 +115,8 @@ inline std::vector<FeedForwardExample> FeedForwardExamples() {
           PkmExample({1, 4, 14, 4}),
           SharedMoeExample(false),
           SharedMoeExample(true),
-          NormedMoeExample()};
+          NormedMoeExample(),
+          XieluExample()};
 }
 
 // Normal numbers, matrices such that a product of normal numbers with them is normal.

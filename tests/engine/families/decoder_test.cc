@@ -172,5 +172,34 @@ TEST(Decoders, GemmasOfTheFirstDaysSayGeluAndMeanItsTanhForm) {
             "geglu_new");
 }
 
+TEST(Decoders, ApertusTurnsAsItsClassDoesWhereNothingIsSaid) {
+  const Json absent = Attention(Read("apertus"))["rope"]["scaling"];
+  EXPECT_EQ(absent["type"], "llama3");
+  EXPECT_EQ(absent["original_max_position_embeddings"], 8192);
+  EXPECT_FALSE(Attention(Read("apertus", {{"rope_scaling", nullptr}}))["rope"].contains("scaling"));
+  EXPECT_THAT(Refusal("apertus", {{"hidden_act", "silu"}}), HasSubstr("hidden_act: \"silu\" is not served"));
+}
+
+Json SmallMixture(const char* types) {
+  Json config = {{"head_dim", 8}, {"layer_types", {types}}};
+  for (const char* key :
+       {"vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads",
+        "num_key_value_heads", "sliding_window", "num_experts", "num_local_experts", "num_experts_per_tok",
+        "moe_intermediate_size", "shared_expert_intermediate_size"})
+    config[key] = 1;
+  return config;
+}
+
+TEST(Decoders, LayersOfFlintAreTurnedWithinWindowsAlone) {
+  EXPECT_TRUE(Attention(Read("flint", SmallMixture("sliding_attention"))).contains("rope"));
+  EXPECT_FALSE(Attention(Read("flint", SmallMixture("full_attention"))).contains("rope"));
+}
+
+TEST(Decoders, KolibriIsServedWithWindows) {
+  EXPECT_EQ(Attention(Read("kolibri1", SmallMixture("sliding_attention")))["window"], 1);
+  EXPECT_THAT(Refusal("kolibri1", SmallMixture("full_attention")),
+              HasSubstr("layer_types[0]: \"full_attention\" is not served of this family"));
+}
+
 }  // namespace
 }  // namespace heed

@@ -30,6 +30,16 @@ Json Everything(const std::string& projection) {
                   {"max_position_embeddings", 400}});
 }
 
+// Tokens by clusters, whose rows are of several widths.
+Json Clustered() {
+  Json config = Everything("tokens");
+  config.erase("embedding_size");
+  config.erase("embedding_projection");
+  config["embedding_clusters"] = {
+      {{"tokens", 9}}, {{"tokens", 30}, {"width", 17}}, {{"tokens", 11}, {"width", 3}}};
+  return config;
+}
+
 WholeInput TypedInput(int64_t rows, int types) {
   WholeInput input;
   for (int32_t i = 0; i < rows; ++i) {
@@ -39,12 +49,21 @@ WholeInput TypedInput(int64_t rows, int types) {
   return input;
 }
 
+Row OfCluster(const Tensors& tensors, const Json& config, int64_t id) {
+  std::string name = "embed.0";
+  for (size_t i = 0; id >= config["embedding_clusters"][i]["tokens"]; name = "embed." + std::to_string(++i))
+    id -= config["embedding_clusters"][i]["tokens"].get<int64_t>();
+  return Projected(tensors, name + ".projection", RowOf(tensors, name + ".tokens.weight", id));
+}
+
 // The definition.
 Row Embedded(const Tensors& tensors, const Json& config, const WholeInput& input, int64_t position) {
   const bool projects = tensors.contains("embed.projection.weight");
   const std::string projection = projects ? config.value("embedding_projection", "last") : "none";
-  Row x =
-      Times(RowOf(tensors, "embed.tokens.weight", input.ids[position]), config.value("embedding_scale", 1.0));
+  const bool clustered = config.contains("embedding_clusters");
+  const int32_t id = input.ids[position];
+  Row x = Times(clustered ? OfCluster(tensors, config, id) : RowOf(tensors, "embed.tokens.weight", id),
+                config.value("embedding_scale", 1.0));
   if (projection == "tokens") x = Projected(tensors, "embed.projection", x);
   const bool normed = config.value("embedding_norm", false), of_tokens = config.contains("embedding_norm_of"),
              rms = config.value("norm_type", "layer") == "rms";
@@ -66,8 +85,9 @@ std::vector<Row> AnswersByDefinition(Json config, Tensors tensors, const WholeIn
     rows.push_back(Embedded(tensors, config, input, position));
     plain.ids.push_back(static_cast<int32_t>(position));
   }
-  for (const char* key : {"embedding_size", "embedding_projection", "embedding_norm", "embedding_norm_of",
-                          "embedding_scale", "type_vocab_size", "positions", "max_position_embeddings"}) {
+  for (const char* key :
+       {"embedding_size", "embedding_projection", "embedding_clusters", "embedding_norm", "embedding_norm_of",
+        "embedding_scale", "type_vocab_size", "positions", "max_position_embeddings"}) {
     config.erase(key);
   }
   config["vocab_size"] = rows.size();
@@ -81,9 +101,12 @@ std::vector<Row> AnswersByDefinition(Json config, Tensors tensors, const WholeIn
 TEST(Embedding, IsItsDefinition) {
   const Json positions = {{"positions", "learned"}, {"max_position_embeddings", 30}};
   const Json norm = {{"embedding_norm", true}, {"norm", "post"}};
-  std::vector<Json> configs = {Encoder(norm), Encoder({{"type_vocab_size", 3}}),
-                               Encoder({{"embedding_size", 16}}), Encoder({{"embedding_projection", "last"}}),
-                               Encoder({{"embedding_norm", true}, {"norm_type", "rms"}})};
+  std::vector<Json> configs = {Encoder(norm),
+                               Encoder({{"type_vocab_size", 3}}),
+                               Encoder({{"embedding_size", 16}}),
+                               Encoder({{"embedding_projection", "last"}}),
+                               Encoder({{"embedding_norm", true}, {"norm_type", "rms"}}),
+                               Clustered()};
   configs.push_back(
       Encoder({{"embedding_norm", true}, {"embedding_norm_of", "tokens"}, {"type_vocab_size", 3}}));
   configs.back().update(positions);
@@ -139,6 +162,23 @@ TEST(Embedding, HasTheSameBitsInAnyCompany) {
     for (Precision precision : {Precision::kF32, Precision::kBf16, Precision::kInt8})
       ExpectSameBitsInAnyCompany(*MakeRandomModel(Everything(projection), precision), 390);
   }
+}
+
+TEST(Embedding, OfClustersIsOneInAllPrecisionsAndCompanies) {
+  const Tensors tensors = RandomTensorsOf(Clustered());
+  const WholeInput input = TypedInput(300, 3);
+  const std::vector<Row> exact = Answers(*ModelOf(Clustered(), tensors), input);
+  for (Precision precision : {Precision::kF32, Precision::kBf16, Precision::kInt8}) {
+    EXPECT_LT(MeanDistance(Answers(*ModelOf(Clustered(), tensors, precision), input), exact), 0.15);
+    ExpectSameBitsInAnyCompany(*MakeRandomModel(Clustered(), precision), 390);
+    ExpectAWorkspaceAsDeclared(Clustered(), precision);
+  }
+}
+
+TEST(Embedding, CountsItsClusters) {
+  const RandomModel model = MakeRandomModel(Clustered());
+  EXPECT_EQ(model->info().embedding_bytes, (9 * 32 + 30 * 17 + 11 * 3 + 3 * 32 + 400 * 32) * 4);
+  EXPECT_EQ(model->Cost(10) - MakeRandomModel(Encoder(Json::object()))->Cost(10), 10 * (32 + 17 + 3) * 32);
 }
 
 TEST(Embedding, WorksMayBeDroppedWithinItsModel) {

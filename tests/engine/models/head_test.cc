@@ -31,6 +31,29 @@ double Activated(const std::string& act, double x) {
   return x;
 }
 
+Row LogSoftmax(Row x) {
+  double sum = 0;
+  for (const double number : x) sum += std::exp(number);
+  for (double& number : x) number -= std::log(sum);
+  return x;
+}
+
+// Of clusters of tokens: p(token) = p(cluster) p(token in the cluster).
+Row Clustered(const Tensors& tensors, const Json& clusters, const Row& x) {
+  const auto scores = [&](size_t i) {
+    const std::string name = "lm_head." + std::to_string(i);
+    const bool narrow = tensors.contains(name + ".projection.weight");
+    return LogSoftmax(Projected(tensors, name, narrow ? Projected(tensors, name + ".projection", x) : x));
+  };
+  const Row first = scores(0);
+  const auto tokens = clusters[0]["tokens"].get<int64_t>();
+  Row all(first.begin(), first.begin() + tokens);
+  for (size_t i = 1; i < clusters.size(); ++i) {
+    for (const double number : scores(i)) all.push_back(first[tokens + i - 1] + number);
+  }
+  return all;
+}
+
 // The definition, of a row of the stack or a pooled one.
 Row Answered(const Tensors& tensors, const Json& config, Row x) {
   const Json layers = config.value("head_layers", Json::array());
@@ -40,7 +63,9 @@ Row Answered(const Tensors& tensors, const Json& config, Row x) {
     for (double& number : x) number = Activated(layers[i].value("hidden_act", ""), number);
     if (layers[i].value("norm", false)) x = Normed(tensors, name + ".norm", x);
   }
-  if (config["head"] == "lm") {
+  if (config.contains("head_clusters")) {
+    x = Clustered(tensors, config["head_clusters"], x);
+  } else if (config["head"] == "lm") {
     Tensors last = tensors;
     if (!tensors.contains("lm_head.weight")) last["lm_head.weight"] = tensors.at("embed.tokens.weight");
     x = Projected(last, "lm_head", x);
@@ -58,7 +83,8 @@ Row Answered(const Tensors& tensors, const Json& config, Row x) {
 // Of the rows that the same stack gives without a head.
 std::vector<Row> AnswersByDefinition(const Json& config, const Tensors& tensors, const WholeInput& input) {
   Json bare = config;
-  for (const char* key : {"head_layers", "logits_scale", "logits_soft_cap", "num_labels"}) bare.erase(key);
+  for (const char* key : {"head_layers", "head_clusters", "logits_scale", "logits_soft_cap", "num_labels"})
+    bare.erase(key);
   bare["head"] = "none";
   if (config["head"] == "classification" && !config.contains("pooling")) bare["pooling"] = "first";
   Tensors of_stack = tensors;
@@ -76,6 +102,7 @@ const Json kTransform = {{"hidden_act", "gelu"}, {"norm", true}};
 const Json kWide = {{"width", 100}, {"hidden_act", "relu"}, {"norm", true}};
 const Json kNarrow = {{"width", 24}, {"norm", true}};
 const Json kPlain = {{"width", 70}};
+const Json kClusters = {{{"tokens", 30}}, {{"tokens", 12}, {"width", 16}}, {{"tokens", 8}, {"width", 5}}};
 
 std::vector<Json> Examples() {
   return {
@@ -84,6 +111,8 @@ std::vector<Json> Examples() {
       Encoder("lm",
               {{"head_layers", Json::array({{{"width", 16}, {"norm", true}}})}, {"embedding_size", 16}}),
       Encoder("lm", {{"logits_soft_cap", 3}}),
+      Encoder("lm", {{"head_clusters", kClusters}}),
+      Encoder("lm", {{"head_clusters", Json::array({{{"tokens", 50}, {"width", 20}}})}, {"logits_scale", 2}}),
       Encoder("lm", {{"logits_soft_cap", 2.5}, {"logits_scale", 4}, {"norm_type", "rms"}}),
       Encoder("classification", {{"head_layers", Json::array({kTanh})}}),
       Encoder("classification",
@@ -127,6 +156,27 @@ TEST(Head, AWorkspaceIsAsDeclared) {
   const Json config = Encoder("lm", {{"head_layers", Json::array({kWide, {{"width", 300}}, kTransform})}});
   for (Precision precision : {Precision::kF32, Precision::kBf16, Precision::kInt8})
     ExpectAWorkspaceAsDeclared(config, precision);
+}
+
+TEST(Head, AWorkspaceOfClustersIsAsDeclared) {
+  for (Precision precision : {Precision::kF32, Precision::kBf16, Precision::kInt8})
+    ExpectAWorkspaceAsDeclared(Encoder("lm", {{"head_clusters", kClusters}}), precision);
+}
+
+TEST(Head, RefusesClustersThatAreNotTheVocabulary) {
+  const auto refusal = [](const Json& config) {
+    return std::string(NewNativeModel(config, *Weights::Of({}), {}).status().message());
+  };
+  EXPECT_THAT(refusal(Encoder("lm", {{"head_clusters", Json::array({{{"tokens", 49}}})}})),
+              HasSubstr("head_clusters: 49 tokens, where vocab_size is 50"));
+  EXPECT_THAT(refusal(Encoder("lm", {{"head_clusters", Json::array()}})),
+              HasSubstr("head_clusters is no list"));
+  EXPECT_THAT(refusal(Encoder("lm", {{"head_clusters", Json::array({{{"tokens", 50}, {"width", 33}}})}})),
+              HasSubstr("head_clusters[0]"));
+  EXPECT_THAT(refusal(Encoder("none", {{"head_clusters", kClusters}})),
+              HasSubstr("head_clusters: of head \"lm\" alone"));
+  EXPECT_THAT(refusal(Encoder("lm", {{"head_clusters", kClusters}, {"head_layers", Json::array({kPlain})}})),
+              HasSubstr("head_clusters: of a head without head_layers"));
 }
 
 TEST(Head, CountsItsLayers) {

@@ -91,6 +91,19 @@ TEST(ViewedTensor, ColumnsOfAMatrixAreMultiplied) {
               HasSubstr("has not columns for factors of shape [2]"));
 }
 
+TEST(ViewedTensor, RowsAreSummed) {
+  const File file;
+  EXPECT_THAT(file.Numbers(ViewedTensor("a").Rows(0, 3).RowSums()), ElementsAre(1, 5, 9));
+  EXPECT_EQ(file.Shape(ViewedTensor("a").RowSums()), std::vector<int64_t>{12});
+  EXPECT_THAT(file.Error(ViewedTensor("a").Shaped({24}).RowSums()), HasSubstr("is no matrix"));
+}
+
+TEST(ViewedTensor, MayBeZerosOfNoFile) {
+  const File file;
+  EXPECT_THAT(file.Numbers(ViewedTensor::Zeros({2, 2})), ElementsAre(0, 0, 0, 0));
+  EXPECT_TRUE(ViewedTensor::Zeros({2, 2}).names().empty());
+}
+
 TEST(ViewedTensor, AMatrixOfSeveralIsTakenOut) {
   const File file;
   const ViewedTensor matrices = ViewedTensor("a").Shaped({3, 4, 2});
