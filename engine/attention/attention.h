@@ -167,8 +167,8 @@ struct AttentionRows {
   int64_t columns = 0;  // rows beside each other where they are an image that is as large as it likes; else 0
   const int32_t* labels = nullptr;  // [count], of the kind that Attention::labels() reads; or none are given
   const int32_t* source_labels = nullptr;  // the same of all rows of the source, where those are labelled
-  const int32_t* types = nullptr;         // [count], as a request types its tokens; or all are 0
-  const int32_t* source_types = nullptr;  // the same of all rows that are keys
+  const int32_t* types = nullptr;          // [count], as a request types its tokens; or all are 0
+  const int32_t* source_types = nullptr;   // the same of all rows that are keys
   // Where the weights of the rows' softmax go, if somebody asks for them: [Attention::weighing_heads(),
   // count, weight_keys] floats, keys at their positions, 0 where a row does not see a key. Tasks then take up
   // to twice their cost.

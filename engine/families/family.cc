@@ -24,9 +24,8 @@ std::string ArchitectureOf(const Json& config) {
 std::string TaskOf(const std::string& architecture) {
   const size_t at = architecture.rfind("For");
   if (at != std::string::npos) return architecture.substr(at + std::size("For") - 1);
-  for (const char* task :
-       {"WithLMHeadModel", "LMHeadModel", "ModelWithLMHead", "DoubleHeadsModel", "EncoderModel", "MTModel",
-        "BaseModel"}) {
+  for (const char* task : {"WithLMHeadModel", "LMHeadModel", "ModelWithLMHead", "DoubleHeadsModel",
+                           "EncoderModel", "MTModel", "BaseModel"}) {
     if (architecture.ends_with(task)) return task;
   }
   return "Model";

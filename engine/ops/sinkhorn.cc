@@ -22,8 +22,9 @@ using V = hn::VFromD<D>;
 // A column's sum of weights at most 1 above this has lost nothing to the exponential's underflow at e^-86.
 constexpr float kLeastSum = 1e-25f;
 constexpr float kLowest = std::numeric_limits<float>::lowest();
-// Between these scales, what an exponential below e^-86 is rounded to is no part of any sum: a row's is at least
-// its largest weight, 1, times the least scale, and a column's, which is 1 over its next scale, is looked at.
+// Between these scales, what an exponential below e^-86 is rounded to is no part of any sum: a row's is at
+// least its largest weight, 1, times the least scale, and a column's, which is 1 over its next scale, is
+// looked at.
 constexpr float kLeastScale = 1e-10f, kLargestScale = 1e10f;
 
 int64_t Length(const SinkhornScores& r, int64_t row) { return r.triangle ? row + 1 : std::ssize(r.rows); }

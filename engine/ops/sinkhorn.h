@@ -1,6 +1,7 @@
-// Sinkhorn's balancing of a square matrix (Sinkhorn 1964): scores become weights whose rows and columns sum to
-// one. It scales rows and columns, two multiply-adds a number, and goes on by logarithms where a scale would
-// leave the range of numbers: what no row prefers, be it by e^1000, still becomes a column that sums to one.
+// Sinkhorn's balancing of a square matrix (Sinkhorn 1964): scores become weights whose rows and columns sum
+// to one. It scales rows and columns, two multiply-adds a number, and goes on by logarithms where a scale
+// would leave the range of numbers: what no row prefers, be it by e^1000, still becomes a column that sums to
+// one.
 #ifndef HEED_ENGINE_OPS_SINKHORN_H_
 #define HEED_ENGINE_OPS_SINKHORN_H_
 

@@ -77,6 +77,14 @@ double ProductsOf(const Layer& layer) {
   return 1 + (layer.options().value("c2p", true) ? 1 : 0) + (layer.options().value("p2c", true) ? 1 : 0);
 }
 
+// Multiply-adds that choosing keys takes for a pair of one head: all heads share an index's scores, which are
+// computed twice (DeepSeek-V3.2, 2025).
+double ChoosingOf(const Layer& layer) {
+  if (!layer.options().contains("index")) return 0;
+  const Json& index = layer.options()["index"];
+  return 2 * index["heads"].get<double>() * index["head_dim"].get<double>() / layer.example().num_heads;
+}
+
 // Layers of Shaw's or Transformer-XL's distances do more for each pair.
 TEST(Patterns, CostWhatTheySee) {
   constexpr int64_t kTokens = 500;
@@ -89,7 +97,7 @@ TEST(Patterns, CostWhatTheySee) {
       continue;
     }
     const double dim = static_cast<double>(layer.attention().out_width()) / example.num_heads;
-    const double each = 2 * dim * ProductsOf(layer);
+    const double each = 2 * dim * ProductsOf(layer) + ChoosingOf(layer);
     EXPECT_NEAR(layer.attention().Cost(kTokens, kTokens) / (each * PairsOf(Passage(layer, kTokens), sees)), 1,
                 0.02)
         << example.type << example.options;

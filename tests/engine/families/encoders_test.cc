@@ -302,8 +302,10 @@ TEST(FunnelFamily, LayersThatAreRepeatedStandSoOftenWithTheSameWeights) {
   const auto read = Read(Checkpointed("funnel", "FunnelModel", keys));
   ASSERT_TRUE(read.ok()) << read.status();
   EXPECT_EQ(read->config["blocks"][1]["layers"].size(), 6u);
-  EXPECT_EQ(NameOf(*read, "blocks.1.layers.2.norm1.weight"), "encoder.blocks.1.0.attention.layer_norm.weight");
-  EXPECT_EQ(NameOf(*read, "blocks.1.layers.3.norm1.weight"), "encoder.blocks.1.1.attention.layer_norm.weight");
+  EXPECT_EQ(NameOf(*read, "blocks.1.layers.2.norm1.weight"),
+            "encoder.blocks.1.0.attention.layer_norm.weight");
+  EXPECT_EQ(NameOf(*read, "blocks.1.layers.3.norm1.weight"),
+            "encoder.blocks.1.1.attention.layer_norm.weight");
 }
 
 TEST(FunnelFamily, RefusesWhatIsNotServed) {
@@ -337,7 +339,8 @@ TEST(PerceiverFamily, RefusesWhatIsNotServed) {
     return Refusal(Checkpointed("perceiver", "PerceiverForMaskedLM", keys));
   };
   EXPECT_THAT(refusal({{"use_query_residual", false}}), HasSubstr("use_query_residual: false is not served"));
-  EXPECT_THAT(refusal({{"qk_channels", 9}}), HasSubstr("qk_channels: 9, and v_channels: 9 are not divisible"));
+  EXPECT_THAT(refusal({{"qk_channels", 9}}),
+              HasSubstr("qk_channels: 9, and v_channels: 9 are not divisible"));
   EXPECT_THAT(refusal({{"d_model", 20}}), HasSubstr("v_channels: 20 are not divisible by 8 heads"));
   EXPECT_THAT(Refusal(Checkpointed("perceiver", "PerceiverForOpticalFlow")),
               HasSubstr("of this family ForMaskedLM, ForSequenceClassification are served"));
