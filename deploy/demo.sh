@@ -61,10 +61,10 @@ heading "heed generate --model=shakespeare"
 "$@" generate "$to" --model=shakespeare --max_tokens=300 --seed=1 --temperature=0.7 "KING RICHARD:
 "
 
-heading "heed generate --model=shakespeare-relative_memory, whose layers remember 256 bytes of text, however long it is"
-"$@" generate "$to" --model=shakespeare-relative_memory --max_tokens=300 --seed=1 --temperature=0.7 "KING RICHARD:
+heading "heed generate --model=shakespeare-linear, whose memory is as large after a million bytes as after a hundred"
+"$@" generate "$to" --model=shakespeare-linear --max_tokens=300 --seed=1 --temperature=0.7 "KING RICHARD:
 "
-for model in shakespeare shakespeare-relative_memory; do
+for model in shakespeare shakespeare-linear; do
   echo
   echo "$model"
   "$@" describe "$to" "$model" | sed -n '/^ *tokens /,$p'

@@ -37,8 +37,9 @@ class Muon:
 
 
 def dropper(p, size=1 << 24, device="cpu"):
-    """Dropout from one pool of random masks, entered at random places: fresh bits cost more than the layer itself."""
-    pool = (torch.rand(size, device=device) >= p).float() / (1 - p)
+    """Dropout from one pool of random masks, entered at random places: fresh bits cost more than the layer itself. The pool
+    is bf16, so that what is bf16 stays so."""
+    pool = (torch.rand(size, device=device) >= p).bfloat16() / (1 - p)
 
     def drop(x):
         at = int(torch.randint(size - x.numel(), ()))

@@ -43,7 +43,7 @@ CALLS = (
     ("generate", "--model=g2p", "--beams=4", "thorough", "transformer"),
     ("generate", "--model=shakespeare", "--max_tokens=200", "--seed=1", "ROMEO:\n"),
     ("generate", "--model=shakespeare-linear", "--max_tokens=200", "--seed=2", "JULIET:\n"),
-    ("generate", "--model=shakespeare-relative_memory", "--max_tokens=200", "--seed=3", "HAMLET:\n"),
+    ("generate", "--model=shakespeare-softmax", "--max_tokens=200", "--seed=3", "HAMLET:\n"),
     ("classify", "--model=polarity", ""),  # invalid
     ("classify", "--model=nobody", "who?"),
     ("generate", "--model=shakespeare-sliding_window", "--max_tokens=300", *(f"LORD {i}:\n" for i in range(12))),  # refused

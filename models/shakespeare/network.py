@@ -86,6 +86,7 @@ class Band:
 
 class Softmax:
     """All bytes before; trained on windows from their beginning, with no memory of what was before them."""
+    chunk = 128
 
     def __init__(self, shape, alibi=False):
         self.shape, self.alibi = shape, alibi
@@ -98,14 +99,16 @@ class Softmax:
         return ()
 
     def __call__(self, x, q, k, v, own, past, age):
-        n = q.shape[2]
+        n, device = q.shape[2], q.device
         q, k = rotate(q) * self.shape.head ** -0.5, rotate(k)
-        distance = torch.arange(n, device=q.device)[:, None] - torch.arange(n, device=q.device)[None]
-        mask = minus_infinity_unless(distance >= 0, q.dtype)
-        if self.alibi:
-            slopes = torch.tensor(alibi_slopes(self.shape.heads), device=q.device)
-            mask = mask - (slopes[:, None, None] * distance).to(q.dtype)
-        return (q @ k.mT + mask).softmax(-1) @ v, ()
+        slopes = torch.tensor(alibi_slopes(self.shape.heads) if self.alibi else [0.0], device=device)[:, None, None]
+        rows = []
+        for begin in range(0, n, self.chunk):  # each to the keys of its own chunk and those before
+            end = min(n, begin + self.chunk)
+            distance = torch.arange(begin, end, device=device)[:, None] - torch.arange(end, device=device)[None]
+            mask = minus_infinity_unless(distance >= 0, q.dtype) - (slopes * distance).to(q.dtype)
+            rows.append((q[:, :, begin:end] @ k[:, :, :end].mT + mask).softmax(-1) @ v[:, :, :end])
+        return torch.cat(rows, 2), ()
 
 
 class Window:

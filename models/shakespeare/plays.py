@@ -1,6 +1,8 @@
-"""The text that the Shakespeare models learn from, the plays that they never see, and what counting makes of these."""
+"""The texts that the Shakespeare models learn from, the plays that they never see, and what counting makes of these."""
 import collections
 import math
+import re
+import zipfile
 
 HELD_OUT_FROM = b"DUKE VINCENTIO:\nEscalus."  # Measure for Measure begins so; after it comes The Taming of the Shrew
 
@@ -10,6 +12,19 @@ def read_plays(data):
     text = (data / "tinyshakespeare.train.txt").read_bytes()
     cut = text.index(HELD_OUT_FROM)
     return text[:cut], text[cut:]
+
+
+def read_prose(data):
+    """-> other English, as bytes: reviews of films, and sentences from such. The data has them in lower case and with a space
+    around each mark; here they are written as people write."""
+    with zipfile.ZipFile(data / "movie_reviews.train.zip") as z:
+        texts = [z.read(n).decode("latin-1") for n in sorted(z.namelist()) if n.endswith(".txt")]
+    texts += [(data / f"sentence_polarity.{label}.txt").read_text(encoding="utf-8") for label in ("pos", "neg")]
+    text = "\n".join(texts).encode("ascii", "ignore").decode().replace("`", "'")
+    for pattern, written in ((r" ([.,;:!?)'])", r"\1"), (r"\( ", "("), (r' "([^"\n]*?) ?"', r' "\1"'), (r' " ', ' "'),
+                             (r" +\n", "\n"), (r"\bi\b", "I")):
+        text = re.sub(pattern, written, text)
+    return re.sub(r"(^|[.!?] +|\n)[a-z]", lambda found: found[0].upper(), text).encode()
 
 
 class Counts:

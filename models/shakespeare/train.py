@@ -1,8 +1,9 @@
 """Trains a Shakespeare language model: bytes in, the next byte out.
 
 Without --family it is `shakespeare` itself, with it a smaller one: the families differ in their attention alone, are of one
-size and read the same number of bytes. The file's last plays are held out, whole. The rest is read for a fixed number of
-bytes, the learning rate falling to zero at the end. Models whose memory is constant read it in order, segment after segment,
+size and read the same number of bytes. The file's last plays are held out, whole. The rest is little: what is read beside it
+is prose, reviews of films, which teaches the words that the plays use once or never. A fixed number of bytes is read, the
+learning rate falling to zero at the end. Models whose memory is constant read in order, segment after segment,
 each with what it remembers of those before; a text ends and another begins at random, so that every age is met. The
 weights' moving average is what is measured and exported, in Heed's native format, when all is read.
 Stop it at any moment and start it again: it goes on from its last checkpoint.
@@ -27,13 +28,14 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 import network
 from network import Compressive, Linear, Lsh, Network, Performer, RelativeMemory, Shape, Softmax, SparseFixed, Window
-from plays import Counts, read_plays
+from plays import Counts, read_plays, read_prose
 from recipe import Average, Muon, dropper, load_checkpoint, save_checkpoint, save_safetensors
 
 TOKENS = 4096  # of one step, whatever the length of its segments
 MATRIX_RATE, VECTOR_RATE = 0.02, 3e-3
-FALLS_FROM = 0.4  # of all that is read
-AVERAGE = 0.99
+FALLS_FROM = 0.6  # of all that is read
+PROSE, PROSE_AT_LAST = 0.5, 0.2  # of what is read, before the rate falls and then
+AVERAGE = 0.998
 AGE = 8192  # bytes that a text is read for, in the mean, before another begins
 SCALE = 16
 
@@ -42,13 +44,13 @@ class Model(typing.NamedTuple):
     shape: Shape
     attentions: list  # of each layer
     segment: int
-    epochs: float
+    epochs: float  # of the plays, were all that is read theirs
     dropout: float
 
 
 def shakespeare():
     shape = Shape(layers=6, width=192, heads=3, inner=432)
-    return Model(shape, [Softmax(shape, alibi=True)] * shape.layers, 512, 30, 0.2)
+    return Model(shape, [Softmax(shape, alibi=True)] * shape.layers, 512, 19, 0.2)
 
 
 def family(name):
@@ -70,7 +72,7 @@ def family(name):
         "lsh": lambda: above(Lsh(shape, 64, 2, 8)),
     }
     made = attentions[name]()
-    return Model(made[-1].shape, made, 512, 12, 0.1)
+    return Model(made[-1].shape, made, 512, 6, 0.1)
 
 
 FAMILIES = ("softmax", "sliding_window", "linear", "performer", "relative_memory", "compressive", "sparse_fixed", "lsh")
@@ -92,21 +94,25 @@ def numbers(text, device="cpu"):
 
 
 class Reader:
-    """Places in the text that a batch reads on from. Without memory each segment is a text of its own."""
+    """Places in the texts that a batch reads on from. Without memory each segment is a text of its own."""
 
-    def __init__(self, size, batch, segment, remembers):
-        self.size, self.segment, self.remembers = size, segment, remembers
+    def __init__(self, plays, prose, batch, segment, remembers):
+        """plays, prose: how many bytes can begin a segment's prediction; the prose lies behind the plays and a byte more."""
+        self.plays, self.prose, self.segment, self.remembers = plays, prose, segment, remembers
         self.at, self.age = torch.zeros(batch, dtype=torch.long), torch.zeros(batch, dtype=torch.long)
-        self.move(torch.ones(batch, dtype=torch.bool))
+        self.move(torch.ones(batch, dtype=torch.bool), PROSE)
 
-    def move(self, where):
-        self.at[where] = torch.randint(self.size - self.segment, (int(where.sum()),))
+    def move(self, where, prose):
+        count = int(where.sum())
+        of_plays, of_prose = (torch.randint(size - self.segment, (count,)) for size in (self.plays, self.prose))
+        self.at[where] = torch.where(torch.rand(count) < prose, self.plays + 1 + of_prose, of_plays)
         self.age[where] = 0
 
-    def next(self):
-        """Moves on -> begin and age of each segment."""
+    def next(self, prose):
+        """Moves on -> begin and age of each segment. prose: how much of what begins is prose."""
         ends = torch.full(self.at.shape, not self.remembers) | (torch.rand(len(self.at)) < self.segment / AGE)
-        self.move(ends | (self.at + self.segment >= self.size))
+        end = torch.where(self.at > self.plays, self.plays + 1 + self.prose, self.plays)
+        self.move(ends | (self.at + self.segment >= end), prose)
         begin, age = self.at.clone(), self.age.clone()
         self.at += self.segment
         self.age += self.segment
@@ -146,8 +152,9 @@ def rate(progress, step):
 
 
 class Training:
-    def __init__(self, model, text, checkpoint, device):
-        self.model, self.text, self.checkpoint, self.device = model, text, checkpoint, device
+    def __init__(self, model, plays, prose, checkpoint, device):
+        self.model, self.checkpoint, self.device = model, checkpoint, device
+        self.text = numbers(plays + prose, device)
         torch.manual_seed(1)
         fresh = network.fresh_weights(model.shape, model.attentions)
         fixed = [n for n in fresh if n.endswith(network.FIXED)]
@@ -159,7 +166,7 @@ class Training:
         self.net = Network(model.shape, model.attentions, self.w, SCALE, torch.bfloat16, dropper(model.dropout, device=device))
         batch = TOKENS // model.segment
         self.past = self.net.start(batch)
-        self.reader = Reader(len(text) - 1, batch, model.segment, all(map(len, self.past)))
+        self.reader = Reader(len(plays) - 1, len(prose) - 1, batch, model.segment, all(map(len, self.past)))
         self.step, self.read, self.seconds = 0, 0, 0.0
 
     def state(self):
@@ -180,7 +187,7 @@ class Training:
 
     def one_step(self, progress):
         """-> the loss"""
-        begin, age = (t.to(self.device) for t in self.reader.next())
+        begin, age = (t.to(self.device) for t in self.reader.next(PROSE if progress < FALLS_FROM else PROSE_AT_LAST))
         at = begin[:, None] + torch.arange(self.model.segment + 1, device=self.device)
         bytes_read = self.text[at]
         logits, self.past = self.net.logits(bytes_read[:, :-1], self.past, age)
@@ -208,7 +215,7 @@ def main():
     args.add_argument("--data", type=pathlib.Path, default=HERE.parents[1] / "../shared/data")
     args.add_argument("--out", type=pathlib.Path, help="default: beside this file, or of a family in a folder of its own")
     args.add_argument("--checkpoint", type=pathlib.Path, default=HERE.parents[1] / "build/train/shakespeare.pt")
-    args.add_argument("--epochs", type=float, help="how many bytes are read, as multiples of the text; default: the model's")
+    args.add_argument("--epochs", type=float, help="how many bytes are read, as multiples of the plays; default: the model's")
     args.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     args.add_argument("--show", type=float, default=300, help="seconds of processor time between checkpoints")
     args = args.parse_args()
@@ -219,7 +226,7 @@ def main():
     torch.set_num_threads(1)
 
     train, held_out = read_plays(args.data)
-    training = Training(model, numbers(train, args.device), args.checkpoint, args.device)
+    training = Training(model, train, read_prose(args.data), args.checkpoint, args.device)
     if args.checkpoint.exists():
         training.resume()
     budget, unseen = (args.epochs or model.epochs) * len(train), numbers(held_out, args.device)
