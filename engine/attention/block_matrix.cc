@@ -18,6 +18,8 @@ constexpr int64_t kPageTokens = 512;
 constexpr int64_t kMostBlocks = 32;  // of a page
 // Pages that one call of the micro-kernel reads, side by side.
 constexpr int64_t kPagesAtOnce = 8;
+// Panels whose sums stay in L2 while all pages are read.
+constexpr int64_t kPanelsAtOnce = 32;
 // Up to so many mixtures wait for memory, not for arithmetic.
 constexpr int64_t kWaitingRows = 8;
 
@@ -70,22 +72,25 @@ void BlockMatrix::Write(int64_t page, int64_t first, const Rows& keys, const Row
   }
 }
 
-// Pages lie apart, and each is read from its beginning to its end.
+// Pages lie apart, and of each some panels are read that lie side by side.
 void BlockMatrix::Mix(const Rows& weights, Matrix<float> mixed) const {
   const bool by_hand =
       weights.rows <= kWaitingRows && (width_ == 32 || width_ == 64) && CanMultiplyFewRows(weights);
-  const int64_t pages = Quotient(weights.cols, page_blocks_);
-  for (int64_t first = 0; first < pages; first += kPagesAtOnce) {
-    const Range at_once{first, std::min(pages, first + kPagesAtOnce)};
-    if (by_hand) {
-      MixByHand(weights, at_once, mixed);
-    } else {
-      MixPages(weights, at_once, mixed);
+  const int64_t pages = Quotient(weights.cols, page_blocks_), panels = 2 * block_;
+  for (int64_t panel = 0; panel < panels; panel += kPanelsAtOnce) {
+    const Range beside{panel, std::min(panels, panel + kPanelsAtOnce)};
+    for (int64_t first = 0; first < pages; first += kPagesAtOnce) {
+      const Range at_once{first, std::min(pages, first + kPagesAtOnce)};
+      if (by_hand) {
+        MixByHand(weights, at_once, beside, mixed);
+      } else {
+        MixPages(weights, at_once, beside, mixed);
+      }
     }
   }
 }
 
-void BlockMatrix::MixPages(const Rows& weights, Range pages, Matrix<float> mixed) const {
+void BlockMatrix::MixPages(const Rows& weights, Range pages, Range panels, Matrix<float> mixed) const {
   const MicroKernel* kernel = MicroKernel::Get({.a = type_,
                                                 .m = RoundRows(static_cast<int>(weights.rows)),
                                                 .n = static_cast<int>(width_),
@@ -100,15 +105,15 @@ void BlockMatrix::MixPages(const Rows& weights, Range pages, Matrix<float> mixed
   for (int64_t i = 0; i < pages.size(); ++i)
     offsets[i] = {i * page_blocks_ * SizeOf(type_),
                   reinterpret_cast<intptr_t>(Panel(pages.begin + i, 0)) - begin};
-  for (int64_t panel = 0; panel < 2 * block_; ++panel) {
+  for (int64_t panel = panels.begin; panel < panels.end; ++panel) {
     kernel->Run(weights.at(0, pages.begin * page_blocks_), Panel(pages.begin, panel), offsets.data(),
                 mixed.data + panel * width_);
   }
 }
 
-void BlockMatrix::MixByHand(const Rows& weights, Range pages, Matrix<float> mixed) const {
+void BlockMatrix::MixByHand(const Rows& weights, Range pages, Range panels, Matrix<float> mixed) const {
   std::array<PanelPiece, kPagesAtOnce> pieces;
-  for (int64_t panel = 0; panel < 2 * block_; ++panel) {
+  for (int64_t panel = panels.begin; panel < panels.end; ++panel) {
     for (int64_t i = 0; i < pages.size(); ++i)
       pieces[i] = {Panel(pages.begin + i, panel), page_blocks_};  // ahead: the next panel
     MultiplyFewRows({.a = weights.Cols(pages.begin * page_blocks_, pages.size() * page_blocks_),

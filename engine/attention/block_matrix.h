@@ -50,8 +50,8 @@ class BlockMatrix {
   int64_t Bytes(int64_t tokens) const;                  // closed form
 
  private:
-  void MixPages(const Rows& weights, Range pages, Matrix<float> mixed) const;
-  void MixByHand(const Rows& weights, Range pages, Matrix<float> mixed) const;
+  void MixPages(const Rows& weights, Range pages, Range panels, Matrix<float> mixed) const;
+  void MixByHand(const Rows& weights, Range pages, Range panels, Matrix<float> mixed) const;
   int64_t panel_bytes() const { return page_blocks_ * width_ * SizeOf(type_); }
   int64_t page_bytes() const { return 2 * block_ * panel_bytes(); }
   char* Panel(int64_t page, int64_t panel) const { return pages_[page]->as<char>() + panel * panel_bytes(); }

@@ -21,7 +21,7 @@ constexpr int64_t kPage = KeyValuePages::kPage;
 // What balancing costs a number, in the time of a product's multiply-adds.
 constexpr double kBalanced = 4;
 // Sorted blocks that are mixed together, and their tokens, unless pages ask for more.
-constexpr int64_t kMixedBlocks = 16, kMixedTokens = 2048;
+constexpr int64_t kMixedBlocks = 16, kMixedTokens = 4096;
 // What is between two sorted blocks' weights, so that they do not meet in one cache set.
 constexpr int64_t kWeightGap = 16;
 

@@ -217,9 +217,11 @@ void Bench::Positions(const VariantFamily& family, const Variant& variant, const
 }
 
 // What a token at the position needs at least: a number that is read is multiplied once, so that reading as
-// many numbers again and again is the limit, or the arithmetic.
+// many numbers again and again is the limit, or the arithmetic. Of those measured the least counts, so here
+// too: a token that begins a block has more to do than the next.
 double Bench::LeastStep(const Model& model, int64_t position) {
-  const double cost = model.Cost(position + 1) - model.Cost(position);
+  const auto step = [&](int64_t at) { return model.Cost(at + 1) - model.Cost(at); };
+  const double cost = std::min(step(position), step(position + 1));
   const auto bytes = static_cast<int64_t>(cost) * SizeOf(ActivationType(precision_));
   ColdMemory memory(threads_, std::min(bytes, ColdMemory::kBytes));
   limits_.Reset();
